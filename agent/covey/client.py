@@ -190,7 +190,7 @@ class Client:
             time.sleep(pause_s)
 
     def _place(self) -> str:
-        """Return the id of the last event so far; what happens while the agent answers may follow it."""
+        """Return the last event's id so far; later events may follow it while the agent answers."""
         return next(event.id for event in [*self._lines(calls.events((), None, None, 0))])
 
     def settings(self, prefix: str = "app.", follow_s: int = 0) -> Generator[ProgramSetting, None, None]:

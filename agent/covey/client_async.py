@@ -136,7 +136,7 @@ class AsyncClient:
             await asyncio.sleep(pause_s)
 
     async def _place(self) -> str:
-        """Return the id of the last event so far; what happens while the agent answers may follow it."""
+        """Return the last event's id so far; later events may follow it while the agent answers."""
         return next(event.id for event in [each async for each in self._lines(calls.events((), None, None, 0))])
 
     async def settings(self, prefix: str = "app.", follow_s: int = 0) -> AsyncGenerator[ProgramSetting, None]:
@@ -190,7 +190,6 @@ class AsyncClient:
 
     @asynccontextmanager
     async def _asked(self, call: Call[Any]) -> AsyncIterator[tuple[asyncio.StreamReader, int | None]]:
-        """Give the answer, unread, of a call that was not refused, and how long it is, where that is said."""
         try:
             reader, writer = await asyncio.open_unix_connection(self._path, limit=_LINE_BYTES)
         except OSError as error:

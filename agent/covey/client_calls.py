@@ -342,7 +342,6 @@ def _number(name: str) -> Callable[[bytes], int]:
 
 
 def _bodies(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Join lines to bodies of one request each; none is split, and there is one body at least."""
     body = bytearray()
     for line in lines:
         if body and len(body) + len(line) > _REQUEST_BYTES:
@@ -353,7 +352,7 @@ def _bodies(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _blob(line: bytes) -> Blob | None:
-    """Read a line of the inbox; an empty one is a sign of life. What only a later version says is left out."""
+    """Read a line of the inbox; an empty one is a sign of life. Fields of later versions are ignored."""
     if not line.strip():
         return None
     found = document(line)
@@ -367,7 +366,7 @@ def _blob(line: bytes) -> Blob | None:
 
 
 def _setting(found: Mapping[str, Any]) -> ProgramSetting:
-    """Read a setting; what only a later version says is left out."""
+    """Read a setting; fields of later versions are ignored."""
     try:
         needed = {each.name: found[each.name] for each in fields(ProgramSetting) if each.name != "secret"}
         return ProgramSetting(**needed, secret=found.get("secret") is True)

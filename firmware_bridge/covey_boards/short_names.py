@@ -67,19 +67,16 @@ def shortened(sources: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named(wanted: list[str], constants: set[str], words: list[str], taken: set[str]) -> dict[str, str]:
-    """Return a short name for each: of these words, as long as there are any, and letters that are not taken."""
     endings = (each for each in _short_names() if each not in taken)
     free = iter(words)
     return {each: next(endings) if each in constants else next(free, None) or next(endings) for each in wanted}
 
 
 def _used(source: str) -> set[str]:
-    """Return the words that a source has, in texts, too."""
     return set(re.findall(r"\w+", source))
 
 
 def _short_names() -> Iterator[str]:
-    """Give _a, _b, ..., _aa, _ab, ..."""
     endings = [""]
     while True:
         endings = [first + ending for ending in endings for first in string.ascii_letters]

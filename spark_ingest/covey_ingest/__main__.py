@@ -155,7 +155,7 @@ def _retain(options: argparse.Namespace) -> None:
 
 
 def _take_out(options: argparse.Namespace, what: str, due: object, noted: Callable[[Deletions], Deletions]) -> None:
-    """Delete rows, or count them, and say how many went of which table."""
+    """Delete rows, or count them, and report how many went from each table."""
     from covey_ingest.committer.deleting import Due, counted, delete
     from covey_ingest.committer.table_files import tables_at
 

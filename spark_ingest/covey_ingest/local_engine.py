@@ -190,7 +190,7 @@ class _Follower:
                 self._stop.wait(max(began + trigger_seconds - time.monotonic(), 0.0))
 
     def _begun(self, start: Offset, after: int) -> _Step | None:
-        """Plan what comes after an offset, the micro-batch so many after the last one, and give it to the workers."""
+        """Plan the micro-batch so many after the last one, from an offset, and hand it to the workers."""
         began = time.monotonic()
         end = self._planner.next_offset(start, self._options.segments_per_trigger, self._options.bytes_per_trigger)
         if end == start:
@@ -211,7 +211,7 @@ class _Follower:
 
 
 def _parts(planned: Sequence[Task], most: int) -> list[tuple[Task, ...]]:
-    """Divide tasks between at most so many workers: each next one to the one that has least."""
+    """Divide tasks between at most so many workers: each next one to the least loaded."""
     sizes = [sum(entry.size for entry in work.entries) for _, work in planned]
     count = min(most, max(1, sum(sizes) // _BYTES_PER_WORKER))
     parts: list[list[Task]] = [[] for _ in range(count)]

@@ -198,7 +198,6 @@ def _moment(given: Mapping[str, str], name: str, otherwise: int) -> int:
 
 
 def _offset(given: Mapping[str, str], name: str) -> Offset | None:
-    """Return an offset of the stream, or None where it is not given."""
     text = given.get(name.lower())
     if text is None:
         return None
@@ -214,7 +213,6 @@ def _offset(given: Mapping[str, str], name: str) -> Offset | None:
 
 
 def _node(text: str) -> str:
-    """Return the node that an id or a collector's signing key names."""
     try:
         if len(text) == 2 * KEY_BYTES:
             return node_id(DeviceKey(from_hex(text, KEY_BYTES))).hex()

@@ -74,7 +74,6 @@ class AlertFile:
 
 
 def _parsed(content: bytes) -> AlertBook | None:
-    """Return the book, or None where the content is not what was written."""
     try:
         return _book(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

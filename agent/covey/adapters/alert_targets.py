@@ -210,7 +210,6 @@ def read_password(folder: Path, name: str) -> str:
 
 
 def _why(error: Exception) -> str:
-    """Return what went wrong, without anything that a server has said."""
     if isinstance(error, smtplib.SMTPResponseException):
         return f"{error.smtp_code}"
     if isinstance(error, OSError):

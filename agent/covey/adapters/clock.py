@@ -54,7 +54,7 @@ class SystemClock:
 
 
 def _load_adjtimex() -> Callable[[], bool | None]:
-    """Return a function that asks the kernel, or says None where it may not (seccomp, another libc)."""
+    """Return a function that asks the kernel, or returns None if it may not (seccomp, another libc)."""
     import ctypes
 
     class Timex(ctypes.Structure):

@@ -101,7 +101,6 @@ def check_sealed_size(size: int, reference: ContentReference) -> None:
 
 @contextmanager
 def _mapped(descriptor: int, size: int) -> Iterator[Any]:
-    """Map the first bytes of a file to read them; of an empty one, nothing."""
     if not size:
         yield b""
         return

@@ -103,7 +103,7 @@ class FileInstaller:
             return f"sha256 {hashlib.file_digest(file, 'sha256').hexdigest()[:_DIGEST_CHARACTERS]}"
 
     def _keep(self, source: Path, target: Path) -> None:
-        """Have a path name what another one names, durably: the same file, or a copy where the disk has no links."""
+        """Have one path name another's file, durably: by a hard link, or a copy if the disk has no links."""
         synchronise(source)
         try:
             os.link(source, self._new)
@@ -116,7 +116,7 @@ class FileInstaller:
         synchronise(target.parent)
 
     def _write(self, content: BinaryIO, target: Path, like: os.stat_result | None) -> None:
-        """Replace a file by what a stream holds, durably, with the owner and the mode of another one."""
+        """Replace a file by a stream's content, durably, with another file's owner and mode."""
         with self._new.open("wb") as file:
             shutil.copyfileobj(content, file, _PIECE)
             file.flush()

@@ -321,7 +321,6 @@ class _Visit(Exchange):
 
 
 def _pieces(compressor: zlib._Compress) -> Callable[[bytes], bytes]:
-    """Return what compresses one piece after the other, each of which can be read when it comes."""
     return lambda piece: compressor.compress(piece) + compressor.flush(zlib.Z_SYNC_FLUSH)
 
 
@@ -339,7 +338,7 @@ def _tls(certificate: Path, key: Path | None) -> ssl.SSLContext:
 
 
 def _json(value: object) -> str:
-    """Return a document, without the characters by which a member's text would reorder or hide what stands near it."""
+    """Return a document without characters by which a member's text could reorder or hide text near it."""
     text = json.dumps(value, ensure_ascii=False)
     if text.isprintable():
         return text

@@ -66,7 +66,6 @@ class ProcessLocks:
         return descriptor if _locked(descriptor) else None
 
     def _is_held(self, name: str) -> bool:
-        """Say whether another process holds a lock; what was free is free again."""
         try:
             descriptor = os.open(self.folder / name, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # nobody ever held it, or nobody here may know
@@ -78,7 +77,6 @@ class ProcessLocks:
 
 
 def _locked(descriptor: int) -> bool:
-    """Lock a file that is open, or close it and return False where another process holds it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -63,14 +63,15 @@ def _become(memory_bytes: int, processor_seconds: int, file_bytes: int, processe
 
 
 def _limit(kind: int, most: int) -> None:
-    """Set a limit, unless it is below 0, or a lower one holds already, which nobody but root may raise."""
+    """Set a limit, unless it is negative, or a lower one applies already, which only root may raise."""
     _, hard = resource.getrlimit(kind)
     if most >= 0 and (hard == resource.RLIM_INFINITY or most < hard):
         resource.setrlimit(kind, (most, most))
 
 
 def _ended(program: int) -> bool:
-    """Reap what else has ended; say whether the program has, which is left alone: its number stays its own."""
+    """Reap other ended children; return whether the program has ended, which is not reaped, so that its pid stays
+    reserved."""
     while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
         if ended.si_pid == program:
             return True
@@ -79,7 +80,7 @@ def _ended(program: int) -> bool:
 
 
 def _killed_all(program: int) -> int:
-    """Kill whatever is left, children's children as they become ours; return how the program has ended."""
+    """Kill all that remains, including orphans of children; return how the program ended."""
     code = -signal.SIGKILL
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(program, signal.SIGKILL)
@@ -95,7 +96,6 @@ def _killed_all(program: int) -> int:
 
 
 def _running(user: int) -> int:
-    """Return how many processes and threads a user has."""
     found = 0
     for name in os.listdir("/proc"):  # noqa: PTH208 - as above
         if name.isdecimal():

@@ -143,7 +143,7 @@ class SlotInstaller:
         synchronise(self._folder)
 
     def _end_trial(self) -> None:
-        """Let go of all that lies beside the slots: first of what says that there is a trial."""
+        """Delete everything next to the slots, starting with the mark of the trial."""
         with storage_errors("write", self._folder):
             remove_durably(self._trial)
             remove_durably(self._starts)
@@ -169,7 +169,6 @@ class SlotInstaller:
     # -- building -----------------------------------------------------------------------------------------------------
 
     def _unpacked(self, content: BinaryIO) -> list[Path]:
-        """Return the wheels that a stream holds, each under its name."""
         shutil.rmtree(self._incoming, ignore_errors=True)
         self._incoming.mkdir(mode=0o700)
         package = self._incoming / "package"
@@ -196,12 +195,12 @@ class SlotInstaller:
         return wheels
 
     def _copy(self, source: str, target: str) -> None:
-        """Copy a file, or end the copying at once: `copytree` goes on otherwise, and then names every file."""
+        """Copy a file, or stop the whole copy at once: `copytree` would continue, and then name every file."""
         with storage_errors("write", self._folder):
             shutil.copy2(source, target)
 
     def _fill(self, slot: str, wheels: Sequence[Path]) -> None:
-        """Put packages into a slot, and see that what is there then can be started and gone back from (rule 2)."""
+        """Install packages into a slot, and check that it starts and can be left again (rule 2)."""
         python = str(self._folder / slot / "bin" / "python")
         pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps")
         _output(python, "-I", *pip, "--force-reinstall", *map(str, wheels))
@@ -215,7 +214,6 @@ class SlotInstaller:
 
 
 def _bytes_in(folder: Path) -> int:
-    """Return how many bytes of a disk a folder takes."""
     return sum(each.lstat().st_blocks for each in folder.rglob("*")) * 512
 
 

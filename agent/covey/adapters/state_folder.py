@@ -142,7 +142,6 @@ class StateFolder:
             raise StorageError(f"{self.path} cannot be emptied: {error.strerror or error}") from error
 
     def _new_identity(self, passphrase: bytearray | None) -> Identity:
-        """Draw and write keys; the device exists once `identity.key` does."""
         identity = Identity.from_seeds(secrets.token_bytes(32), secrets.token_bytes(32))
         seed = identity.signing_seed
         self.noise_keys.write(seed, identity.noise.keys)
@@ -312,7 +311,6 @@ class StateFolder:
 
 
 def _mend(path: Path, content: bytearray) -> None:
-    """Write a file and its copy anew where they do not hold this content."""
     for each in (path, copy_of(path)):
         with suppress(ConfigurationError, StorageError):  # the disk may be read-only: the next start mends it
             if each.exists() and read_secret(each, MAXIMUM_FILE_BYTES) == content:

@@ -74,7 +74,6 @@ class Systemd:
 
 
 def _watchdog_s(environment: Mapping[str, str]) -> float:
-    """Return how often a sign of life is due, or 0 where nobody waits for one."""
     if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return 0.0
     try:

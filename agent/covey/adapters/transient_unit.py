@@ -156,7 +156,7 @@ def _started(command: list[str], output: _Output, asked_by: socket.socket) -> tu
 
 
 def _end(code: int, said: str, output: _Output, *, asked: bool) -> ProgramEnd:
-    """Return how it went by what systemd keeps of a unit that failed; it forgets the others."""
+    """Return the end that systemd recorded for a failed unit; it forgets successful ones."""
     timed_out = False
     status: int | None = 0
     if code != 0:
@@ -172,7 +172,7 @@ def _end(code: int, said: str, output: _Output, *, asked: bool) -> ProgramEnd:
 
 
 def _status(shown: Mapping[str, str]) -> int | None:
-    """Return an exit code, or a signal's number below 0; None: systemd has forgotten it."""
+    """Return an exit code, or a signal's number below 0; None if systemd has forgotten it."""
     kind, status = shown.get("ExecMainCode", "0"), int(shown.get("ExecMainStatus") or 0)
     if shown.get("LoadState") == "not-found" or kind == "0":
         return None
@@ -196,7 +196,7 @@ def _systemctl(*words: str) -> str:
 
 
 def _words(argv: tuple[str, ...]) -> Iterator[str]:
-    """Yield a command line as systemd takes it, which would put variables in the place of $ and a name."""
+    """Yield a command line's words for systemd, which would expand $NAME."""
     yield argv[0]
     yield from (word.replace("$", "$$") for word in argv[1:])
 

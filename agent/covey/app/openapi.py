@@ -124,7 +124,6 @@ def schema_of(kind: Any, types: set[type]) -> Schema:
 
 
 def _generic(origin: Any, inner: tuple[Any, ...], types: set[type]) -> Schema:
-    """Return the schema of a type with types inside."""
     if origin is Literal:
         return {"enum": [*inner]}
     if origin is tuple:

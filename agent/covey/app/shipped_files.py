@@ -30,7 +30,7 @@ def read(name: str) -> str:
 
 
 def _root() -> Path:
-    """Return the folder. `importlib.resources` would load the compressors with it: 0.6 MiB of an agent that obeys."""
+    """Return the folder. `importlib.resources` would load compressors too: 0.6 MiB in an agent that obeys."""
     return Path(__file__).parents[1] / "files"
 
 

@@ -138,7 +138,7 @@ def read_action(name: str, text: str, where: str) -> ActionDefinition:
 
 
 def _trial_us(content: Mapping[str, Any], where: str) -> int | None:
-    """Return how long what an installer installs is on trial; None: it is none."""
+    """Return an installer's time on trial; None for other actions."""
     if "installer" not in content:
         return None
     table = content["installer"]

@@ -104,7 +104,6 @@ class Topic:
         return all(map(_may_be, reversed(mine), reversed(others)))
 
     def _pattern(self) -> list[str]:
-        """Return the segments of its names, with wildcards where topics decide."""
         wild = [each for each in self.topic.split("/") if each in {"+", "#"}]
         return [*wild, *filter(None, self.leaf.split("/"))]
 

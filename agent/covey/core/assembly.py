@@ -280,6 +280,6 @@ def _history_handlers(
 
 
 def _order_handlers(reports: ReportMachines, landing: TelemetryLanding) -> Mapping[MessageType, Handler]:
-    """Return the handlers of reports: a collector's tables show what became of orders, so it lands them as well."""
+    """Return the handlers of reports; a collector also lands them, because its tables show results."""
     handlers = OrderMessages(reports.settings, reports.received).handlers()
     return {kind: landing.beside(handler) for kind, handler in handlers.items()}

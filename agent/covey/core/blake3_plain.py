@@ -86,18 +86,15 @@ class PlainBlake3:
 
 @cache
 def _ones(lanes: int) -> int:
-    """Return 1 in each lane; times a word, it is that word in each."""
     return int.from_bytes(b"\1\0\0\0\0\0\0\0" * lanes, "little")
 
 
 @cache
 def _numbers(lanes: int) -> int:
-    """Return 0, 1, 2, … in the lanes."""
     return int.from_bytes(struct.pack(f"<{lanes}Q", *range(lanes)), "little")
 
 
 def _orders() -> list[tuple[int, ...]]:
-    """Return in which order each round takes the words of a message."""
     orders = [tuple(range(16))]
     for _ in range(_ROUNDS - 1):
         orders.append(tuple(orders[-1][place] for place in _PERMUTED))
@@ -171,7 +168,6 @@ def _parent(left: _Words, right: _Words, root: int, lanes: int = 1) -> _Words:
 
 
 def _joined(nodes: _Words, lanes: int, root: int) -> _Words:
-    """Hash a tree to its top, level by level; the last node of an odd number goes up as it is."""
     while lanes > 1:
         pairs = lanes // 2
         lefts, rights = (_every_second(nodes, lanes, start, pairs) for start in (0, 1))

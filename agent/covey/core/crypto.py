@@ -359,7 +359,7 @@ def aead_open_into(plaintext: Any, sealed: Any, size: int, associated: bytes, no
 
 @cache
 def _blake3() -> Any:
-    """Return the package's class, or the slower one of our own: Debian has no such package (ADR 107)."""
+    """Return the package's class, or our own slower one: Debian has no such package (ADR 107)."""
     try:
         from blake3 import blake3
     except ImportError:

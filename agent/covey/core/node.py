@@ -295,7 +295,6 @@ class Node:
                 yield from (replace(each, lifetime_s=CONTENT_EXPIRY_S) for each in said)
 
     def _about_links(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
-        """Yield the acknowledgements and resumptions that are due."""
         present = None
         for author, incarnation, link in self._links.due(now.monotonic_us, wanted):
             present = present or self._records.incarnations.present()
@@ -422,7 +421,7 @@ class Node:
         self._collectors.maintain(self.groups, now)
 
     def _expire(self, now: Now) -> bool:
-        """Let go of what has outlived its lifetime; return whether there is more. Age is counted while this runs."""
+        """Drop expired messages; return whether there are more. Age counts while this runs."""
         since_us = self.state.aged_at_us
         if since_us is not None:
             self._queue.grow_older(now.monotonic_us - since_us)
@@ -433,7 +432,7 @@ class Node:
         self.state.aged_at_us = at_us
 
     def _forget_link_keys(self, now: Now) -> None:
-        """Wipe the link keys that nobody is to use any more (`link_keys.py`, rule 6)."""
+        """Delete the link keys that must not be used any more (`link_keys.py`, rule 6)."""
 
         def is_peer(device: DeviceKey) -> bool:
             return not self.groups.shares_nothing_with(device)

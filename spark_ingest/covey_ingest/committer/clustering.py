@@ -50,7 +50,6 @@ def clustered(merged: ds.Dataset, schema: pa.Schema, folder: Path, file_bytes: i
 
 
 def _write(first: pa.Table, more: Iterator[pa.Table], path: Path, file_bytes: int) -> Path:
-    """Write one file, as large as it is to be, or all that there is."""
     with (
         path.open("wb") as file,
         pq.ParquetWriter(file, first.schema, compression="zstd", store_schema=False) as writer,

@@ -123,7 +123,6 @@ def delete(location: TableLocation, due: Due, noted: Callable[[Deletions], Delet
 
 
 def _note(location: TableLocation, noted: Callable[[Deletions], Deletions]) -> None:
-    """Add to what was deleted, where nobody else does meanwhile."""
     content = location.store.get(deletions.NAME, MAXIMUM_DELETIONS_BYTES)
     where = f"{location.name}/{deletions.NAME}"
     before = Deletions() if content is None else Deletions.from_bytes(content, where)
@@ -142,7 +141,6 @@ def _count(location: TableLocation, name: str, due: Due) -> int:
 
 @contextmanager
 def _opened(location: TableLocation, name: str) -> Iterator[DeltaTable | None]:
-    """Open a table, if there is one, and turn the errors of reading it into ours."""
     from deltalake.exceptions import DeltaError
 
     try:
@@ -152,7 +150,7 @@ def _opened(location: TableLocation, name: str) -> Iterator[DeltaTable | None]:
 
 
 def _purge_states(tables: Path, due: Due) -> None:
-    """Take rows out of all that is replaced whole, in a committer's folder."""
+    """Delete rows in a committer's folder from everything that is replaced whole."""
     for name in STATE_TABLES:
         if name in due.tables:
             path = tables / name / f"{name}.parquet"

@@ -109,7 +109,7 @@ def _of_kinds(messages: pa.RecordBatch, kinds: tuple[RowKind, ...]) -> Mask:
 
 
 def _until(messages: pa.RecordBatch, moment_us: int | npt.NDArray[np.int64]) -> Mask:
-    """Say of each row whether it is of before a moment or of it (rule 2)."""
+    """Return for each row whether it is from that moment or before (rule 2)."""
     received = pc.fill_null(messages["received_at"].cast(pa.int64()), _NEVER)
     disciplined = pc.fill_null(pc.equal(messages["time_quality"], TimeQuality.SYNCHRONISED.value), False)
     times = messages["times"]

@@ -213,7 +213,7 @@ class DeltaLog:
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:
-        """Turn the library's errors into ours; after one, the logs are asked once more what they have."""
+        """Turn the library's errors into ours; after one, read the logs again."""
         from deltalake.exceptions import DeltaError
 
         try:
@@ -238,7 +238,7 @@ class DeltaLog:
         return self._open[name]
 
     def _clean(self, table: DeltaTable, name: str, kept_hours: int) -> None:
-        """Delete what was replaced so long ago, and now and then commits that a checkpoint stands for (rule 4)."""
+        """Delete files replaced long enough ago, and now and then commits covered by a checkpoint (rule 4)."""
         gone = table.vacuum(
             kept_hours, dry_run=False, enforce_retention_duration=False, post_commithook_properties=_bare()
         )
@@ -253,7 +253,6 @@ class DeltaLog:
             self._checkpoints[name] = table.version()
 
     def _done(self, name: str) -> int:
-        """Return the last micro-batch that a log has, or -1."""
         if name not in self._has:
             table = self._table(name)
             version = table.transaction_version(self._ingest) if table is not None else None
@@ -276,7 +275,7 @@ class DeltaLog:
         self._settled(table, name)
 
     def _settled(self, table: DeltaTable, name: str) -> None:
-        """Take up a commit, and make it durable (rule 7)."""
+        """Record a commit, and make it durable (rule 7)."""
         table.update_incremental()
         self._location.settle(table, name)
 
@@ -286,7 +285,7 @@ class DeltaLog:
             self._merge(table, name)
 
     def _merge(self, table: DeltaTable, name: str) -> None:
-        """Merge small files, and delete what is old (rules 2 and 4)."""
+        """Merge small files, and delete old ones (rules 2 and 4)."""
         sizes = sizes_of(table)
         target = _target([*sizes.values()])
         if target:
@@ -345,14 +344,14 @@ class DeltaLog:
 
 
 def _bare() -> PostCommitHookProperties:
-    """Have the library do nothing but commit (rule 4): else it looks for old commits at each new one."""
+    """Have the library only commit (rule 4); otherwise it looks for old commits each time."""
     from deltalake import PostCommitHookProperties
 
     return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
 def _target(sizes: list[int]) -> int | None:
-    """Return the greatest magnitude that there are enough files for, each by far smaller; None if for none."""
+    """Return the greatest magnitude with enough files that are much smaller, or None."""
     target, least = None, 0
     for magnitude in MAGNITUDES:
         if sum(least <= size < magnitude // 2 for size in sizes) >= BATCHES_PER_MERGE // 4:
@@ -362,5 +361,5 @@ def _target(sizes: list[int]) -> int | None:
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
-    """Return the columns alone, so that a later version may leave one out."""
+    """Return the columns as nullable, so that a later version may leave one out."""
     return pa.schema([pa.field(field.name, field.type) for field in schema])

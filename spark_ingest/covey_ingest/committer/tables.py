@@ -206,7 +206,7 @@ class Tables:
             self._kept, self._kept_at = self.done, time.monotonic()
 
     def _once(self, placed: list[Written], reworked: Reworker) -> tuple[list[Written], int]:
-        """Have files with repeats, and with times that are known better by now, written again; count the repeats."""
+        """Rewrite files with repetitions or corrected times; count the repetitions."""
         came = _messages(placed)
         repeats = dedup.find(self.root, came, self.done)
         known = clocks.known_for(self.root, came, self.done)
@@ -226,7 +226,7 @@ class Tables:
         return [*right, *better], repeats.copies
 
     def _others(self, written: Sequence[Written]) -> tuple[dict[str, pa.Table], int]:
-        """Return what is no reading, by table, and how many rows of quarantine tell of excess."""
+        """Return rows other than readings, by table, and how many rows of quarantine report excess."""
         found = {
             name: pa.concat_tables([each.others[name] for each in written if name in each.others])
             for name in SMALL_TABLES
@@ -243,9 +243,9 @@ class Tables:
         return found, len(reported)
 
     def _keep(self) -> None:
-        """Put the state. Then repair times and merge small files, and let go of what it stands for.
+        """Store the state. Then correct times, merge small files, and delete what the state covers.
 
-        Not before: files of micro-batches after the state are asked for by their names (rule 3 of `tables_state`).
+        Not before: recovery asks for the files of later micro-batches by name (rule 3 of `tables_state`).
         """
         self.put_state()
         with self._storage_errors():
@@ -254,11 +254,10 @@ class Tables:
             self.log.maintain()
 
     def _there(self) -> dict[str, pa.Schema]:
-        """Return the tables that there are, with no columns to be added."""
         return {name: pa.schema([]) for name in SCHEMAS if self.log.delta.exists(name)}
 
     def _fetch_deletions(self) -> None:
-        """Lay what was deleted where a table's rows are compared with it (rule 6)."""
+        """Fetch the list of deletions, for comparison with new rows (rule 6)."""
         content = self.location.store.get(deletions.NAME, MAXIMUM_DELETIONS_BYTES)
         if content is not None:
             deletions.write(self.root, Deletions.from_bytes(content, f"{self.location.name}/{deletions.NAME}"))
@@ -270,20 +269,18 @@ class Tables:
         self._swept_at = time.monotonic()
 
     def _put_rows(self, name: str, number: int, rows: pa.Table) -> PlacedFile:
-        """Put rows of a small table; the file is kept here as well."""
         file = batch_folder(self.root, name, number) / f"{uuid4().hex}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows, file, compression="zstd", store_schema=False)
         return put_file(self.location.store, number, name, file)
 
     def _note(self, number: int, messages: pa.Table) -> None:
-        """Write what is known of a committed micro-batch's messages, as if it were its readings."""
         folder = batch_folder(self.root, "readings", number)
         folder.mkdir(parents=True, exist_ok=True)
         _write_notes(messages, folder / f"{uuid4().hex}.parquet")
 
     def _follow(self, number: int, summaries: list[pa.Table], came: pa.Table | None = None) -> None:
-        """Bring all that follows from committed rows up to a micro-batch; `came` are its messages."""
+        """Update everything derived from committed rows up to a micro-batch; `came` are its messages."""
         gaps.update(self.root, number, came)
         clocks.update(self.root, number, came)
         devices.update(self.root, number, lambda: summaries)
@@ -292,7 +289,6 @@ class Tables:
         repairs.update(self.root, number, self.home)
 
     def _recover(self, state: int, offset: Offset) -> None:
-        """Read from the tables what was committed after the state (rule 3)."""
         if self.done < state:
             raise ConfigurationError(
                 f"the table logs at {self.location.name} are older than the state next to them",
@@ -321,9 +317,9 @@ class Tables:
         self._follow(self.done, summaries)
 
     def _files_after(self, name: str, state: int) -> Iterator[str]:
-        """Yield the paths of a table's files of committed micro-batches after the state's; without any, of all.
+        """Yield the paths of a table's files of committed micro-batches after the state's; without a state, of all.
 
-        What a killed run has left in small tables is not committed (rule 2 of `tables_log`).
+        Files of a killed run in small tables are not committed (rule 2 of `tables_log`).
         """
         for path in [] if state == self.done else sorted(self.log.files(name)):
             folder, _, number = path.partition("/")[0].partition("=")
@@ -331,7 +327,7 @@ class Tables:
                 yield path
 
     def _let_go(self) -> None:
-        """Remove what the state stands for: messages and rows of its micro-batches but the last."""
+        """Delete what the state covers: messages and rows of its micro-batches except the last."""
         for name in ("readings", *SMALL_TABLES):
             if name != memberships.TABLE:
                 for number in folder_numbers(self.root / name):
@@ -367,7 +363,7 @@ def opened_tables(name: str, vault_ids: Sequence[VaultId] | None = None) -> Iter
 
 @contextmanager
 def _locked(location: TableLocation) -> Iterator[None]:
-    """Hold the lock of tables in a folder, and clear away what killed runs have left there."""
+    """Lock tables in a folder, and delete what killed runs have left there."""
     if not isinstance(location, Folder):
         yield
         return

@@ -174,7 +174,7 @@ class TablesLog:
 
 
 def _begun(location: TableLocation, vault_ids: Sequence[VaultId] | None) -> tuple[Binding, int]:
-    """Return whose tables they are, and the number of this run of it; vaults that are new to them join (`binding`)."""
+    """Return the tables' binding, and the number of this run; new vaults are added (`binding`)."""
     found = location.store.get(MARK, _MARK_BYTES)
     if found is None and not location.store.is_empty():
         raise ConfigurationError(f"{location.name} is not empty", hint="choose a prefix used by nothing else")

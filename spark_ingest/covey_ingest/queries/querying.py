@@ -55,7 +55,6 @@ def shell(name: str) -> None:
 
 
 def _answered(location: TableLocation, statements: Iterator[str]) -> bool:
-    """Answer until the input ends, or somebody interrupts an answer: then the connection cannot be used any more."""
     with opened(location) as database:
         for sql in statements:
             try:
@@ -151,7 +150,6 @@ def _print_row(texts: list[str], widths: list[int], out: IO[str]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON and people take it."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, int | float | str | bool | list | dict) or value is None:

@@ -176,7 +176,7 @@ def make_report(
 
 
 def _view(database: duckdb.DuckDBPyConnection, root: TableLocation, table: str, since: int, author: str) -> None:
-    """Show a table under its name: the columns that are asked for, and the rows that are wanted."""
+    """Create a view of a table under its name: the requested columns and rows."""
     wanted = dict(column.split(" ") for column in _COLUMNS[table].split(", "))
     files = files_and_times(root, table)
     if not files:
@@ -198,7 +198,7 @@ def _view(database: duckdb.DuckDBPyConnection, root: TableLocation, table: str, 
 
 
 def _labels(database: duckdb.DuckDBPyConnection, root: TableLocation) -> dict[str, str]:
-    """Return what devices were called last; nothing where no collector has landed a manifest."""
+    """Return the latest labels of devices; empty if no collector has landed a manifest."""
     files = list(files_and_times(root, "members"))
     if not files:
         return {}

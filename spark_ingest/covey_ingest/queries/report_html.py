@@ -59,7 +59,7 @@ def _table(table: Table) -> str:
 
 
 def _breaks(cell: str) -> str:
-    """Let what has no place to break be broken anywhere; a short word stays whole, and its column as wide as that."""
+    """Let long words break anywhere; a short word stays whole, and sets its column's width."""
     return ' class="long"' if max(map(len, cell.split()), default=0) > _WORD else ""
 
 
@@ -68,7 +68,6 @@ def _mark(table: Table, place: int) -> str:
 
 
 def _plots(report: FleetReport) -> list[str]:
-    """Return the plots, each only where there is something to draw."""
     found = {row["interval"]: row for row in report.sections["intervals"]}
     if not found:
         return []
@@ -88,7 +87,6 @@ def _plots(report: FleetReport) -> list[str]:
 
 
 def _curves(report: FleetReport) -> Iterator[str]:
-    """Yield the values of each series that is drawn."""
     for (name, unit), rows in groupby(report.sections["curves"], lambda row: (row["name"], row["unit"])):
         found = {row["interval"]: (row["lowest"], row["mean"], row["highest"]) for row in rows}
         first, last = min(found), max(found)

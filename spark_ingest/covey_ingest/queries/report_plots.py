@@ -127,7 +127,6 @@ def shares(title: str, named: Sequence[tuple[str, int]]) -> str:
 
 
 def _scale(lowest: float, highest: float) -> _Scale:
-    """Return a scale between round numbers that spans these values, with up to six ticks."""
     rough = (highest - lowest) / 4
     if rough < sys.float_info.min:
         return _Scale(lowest, lowest + 1, [lowest])
@@ -154,7 +153,7 @@ def _span(axis: TimeAxis) -> str:
 
 
 def _moment(at_us: int, span_us: int) -> str:
-    """Return a time of UTC as closely as its axis wants it; what no calendar has, as it is."""
+    """Return a UTC time as precisely as its axis needs; one beyond the calendar unchanged."""
     shown = "%H:%M:%S" if span_us < _DAY_US // 96 else "%H:%M" if span_us < _DAY_US else "%m-%d %H:%M"
     try:
         return datetime.fromtimestamp(at_us / 1e6, UTC).strftime(shown)

@@ -135,7 +135,6 @@ class _Sections:
         return printable(value)[:80] if isinstance(value, str) else str(value)
 
     def _named(self, chosen: str) -> str:
-        """Return a device by its key as people read it; of whom an order chooses by another sign, what was said."""
         if len(chosen) != _KEY_DIGITS:
             return printable(chosen)
         return labelled_name(printable(chosen[:8]), self._report.labels.get(chosen, ""))

@@ -183,7 +183,7 @@ def _views(engine: Engine, series: list[str], *, has_members: bool) -> Iterator[
 
 
 def _labelled(dialect: _Dialect, *, has_members: bool) -> str:
-    """Return the query of readings with what their devices and groups were called when they were taken."""
+    """Return the query of readings with the labels of devices and groups at the time of each reading."""
     group = dialect.name("group")
     if not has_members:
         none = f"CAST(NULL AS {dialect.text})"

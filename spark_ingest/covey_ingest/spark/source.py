@@ -177,14 +177,14 @@ class VaultStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @cache
 def _spare_imports() -> None:
-    """Keep what a worker has imported out of garbage collection: PySpark's daemon collects after every task."""
+    """Exclude a worker's imports from garbage collection: PySpark's daemon collects after every task."""
     main = sys.modules["__main__"].__spec__
     if main is not None and main.name == "pyspark.daemon":
         gc.freeze()
 
 
 def _read(options: SourceOptions, wanted: Selection, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Open, verify and decode a task's segments. A store that fails raises, so that Spark tries again."""
+    """Open, verify and decode a task's segments. A failing store raises, so that Spark tries again."""
     _spare_imports()
     if isinstance(partition, Segments):  # not Spark's own empty partition for an empty plan
         yield from work_rows(options.open(partition.place), partition.work, options.verify, wanted)

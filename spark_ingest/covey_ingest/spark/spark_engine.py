@@ -93,7 +93,6 @@ def stopped(cause: Exception) -> TransientError:
 
 
 def _first_cause(error: Exception) -> str:
-    """Return the line of a Python worker's traceback that names our own error, or Spark's first line."""
     lines = [line.strip() for line in str(error).splitlines()]
     ours = [line for line in lines if line.startswith("covey.errors.")]
     return ours[-1].partition(": ")[2] if ours else next(filter(None, lines), "no reason given")
@@ -155,7 +154,7 @@ class _Query:
         return self._wait(self._begun(trigger_seconds), stop)
 
     def _begun(self, trigger_seconds: float | None) -> StreamingQuery:
-        """Start a query where the tables stand (rule 2)."""
+        """Start a query at the tables' offset (rule 2)."""
         options = replace(self._options, offsets=(self._tables.offset, None))
         self._checkpoint = self._tables.root / f"query-{time.monotonic_ns()}"
         stream = self._session.readStream.format(FORMAT).options(**options.to_options()).load()
@@ -186,7 +185,7 @@ class _Query:
             query.stop()
 
     def _commit(self, messages: DataFrame, batch_id: int) -> None:
-        """Have executors write a micro-batch, and commit it; what `foreachBatch` calls."""
+        """Have executors write a micro-batch, and commit it; called by `foreachBatch`."""
         began = time.monotonic()
         try:
             end = self._end_of(batch_id)
@@ -211,7 +210,6 @@ class _Query:
         return [Written.from_bytes(content) for content in divided.flatMap(_packed_rework).collect()]
 
     def _end_of(self, batch_id: int) -> Offset:
-        """Return up to where a micro-batch reaches, as Spark noted before it began."""
         try:
             noted = (self._checkpoint / "offsets" / str(batch_id)).read_text().splitlines()
             return dict(json.loads(noted[-1]))

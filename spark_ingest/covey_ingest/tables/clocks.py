@@ -73,7 +73,6 @@ def rebased(rows: pa.Table, known: pa.Table) -> pa.Table:
 
 
 def _boots(rows: pa.Table) -> pa.Array:
-    """Return one text for each author and boot."""
     author, boot = (rows[name].cast(pa.string()) for name in BOOT)
     return pc.binary_join_element_wise(author, boot, "/").combine_chunks()
 
@@ -119,7 +118,6 @@ def known_for(tables: Path, messages: pa.Table, newest: int | None = None) -> pa
 
 
 def _with_clocks(messages: pa.Table) -> pa.Table:
-    """Return the messages that say something of their clocks, as they came."""
     return messages.filter(pc.field("clock_offset").is_valid()).sort_by("received_at")
 
 
@@ -143,7 +141,7 @@ def _news(messages: pa.Table, number: int) -> pa.Table:
 
 
 def _by_boot(rows: pa.Table) -> pa.Table:
-    """Make one row of all rows of a boot; the first that tells a clock counts (rule 2)."""
+    """Combine all rows of a boot; the first one with a clock counts (rule 2)."""
     kinds = ("first", "first", "first", "min", "max", "max")
     named = [*zip(SCHEMA.names[2:], kinds, strict=True)]
     found = rows.group_by(BOOT, use_threads=False).aggregate(named)
@@ -151,7 +149,7 @@ def _by_boot(rows: pa.Table) -> pa.Table:
 
 
 def _bounded(state: pa.Table) -> pa.Table:
-    """Return it within rule 4, by author and age."""
+    """Limit the state by author and age (rule 4)."""
     state = state.sort_by([("author", "ascending"), ("last_at", "ascending"), ("boot", "ascending")]).combine_chunks()
     authors = state["author"].combine_chunks().dictionary_encode().indices.to_numpy()
     ends = np.cumsum(np.bincount(authors))

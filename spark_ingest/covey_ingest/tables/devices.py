@@ -105,7 +105,6 @@ def summaries_in(folder: Path) -> list[pa.Table]:
 
 
 def _as_now(before: pa.Table) -> pa.Table:
-    """Return the table as it stood, without what is computed anew."""
     return before.select(SCHEMA.names)
 
 
@@ -173,7 +172,6 @@ def with_boards(devices: pa.Table, summary: pa.Table) -> pa.Table:
 
 
 def _met(new: pa.Table) -> pa.Table:
-    """Return the rows of devices that no earlier micro-batch named."""
     columns = {name: new[name] for name in new.column_names}
     columns |= {"device": pc.utf8_slice_codeunits(new["author"], 0, 8)}
     columns |= {"boots": pc.list_value_length(new["boot_ids"]), "gateway": pa.nulls(len(new), pa.string())}
@@ -181,7 +179,6 @@ def _met(new: pa.Table) -> pa.Table:
 
 
 def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
-    """Return the rows of devices, whose old and new ones are in the same order."""
     later = pc.or_(
         pc.greater(new["last_seen"], old["last_seen"]),
         pc.and_(pc.equal(new["last_seen"], old["last_seen"]), pc.greater(new["last_seq"], old["last_seq"])),
@@ -198,7 +195,6 @@ def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
 
 
 def _boots(old: pa.ChunkedArray, new: pa.ChunkedArray) -> tuple[pa.ListArray, pa.Array]:
-    """Return the newest boots of each device, and how many of the new ones are not among the old."""
     (old_owners, old_boots), (new_owners, new_boots) = _flat(old), _flat(new)
     codes = pa.concat_arrays([old_boots, new_boots]).dictionary_encode().indices.to_numpy().astype(np.int64)
     many = codes.max(initial=0) + 1

@@ -178,7 +178,7 @@ def taken_in(
 
 
 def _add(held: duckdb.DuckDBPyConnection, messages: pa.Table, losses: pa.Table) -> None:
-    """Add messages; of what came at the same time the last one's collector counts, and a loss record's before all."""
+    """Add messages; of those with the same arrival the last one's collector counts, but a loss record's first."""
     columns = [*LINK, "collector", "received_at"]
     said = pa.concat_tables([messages.select(columns), losses.select(columns)])
     said = said.rename_columns([*LINK, "collector", "heard_at"])
@@ -199,7 +199,6 @@ def _table(held: duckdb.DuckDBPyConnection, query: str, values: dict[str, int]) 
 
 
 def _parts(files: list[Path]) -> Iterable[pa.Table]:
-    """Yield the messages in files, with no more of them in memory than need be."""
     waiting: list[pa.RecordBatch] = []
     for part in scanned(files).to_batches():
         waiting.append(part)
@@ -212,7 +211,7 @@ def _parts(files: list[Path]) -> Iterable[pa.Table]:
 def _recalled(
     tables: Path, numbers: pa.Table, forgotten: ForgottenIncarnations, messages: pa.Table, upto: int
 ) -> pa.Table:
-    """Return what the table has, up to a micro-batch, of forgotten incarnations that messages name again (rule 4)."""
+    """Return the table's rows, up to a micro-batch, of forgotten incarnations that messages name again (rule 4)."""
     back = forgotten.perhaps(unknown_links(numbers, messages))
     return standing(tables, back, upto)
 
@@ -236,7 +235,6 @@ def _aged(rows: pa.Table, arrived: pa.Scalar) -> pa.Table:
 
 
 def _losses(files: list[Path]) -> pa.Table:
-    """Return the ranges of numbers in files of losses."""
     if not files:
         return LOSSES.empty_table()
     return ds.dataset(files, LOSSES, format="parquet").to_table(filter=ds.field("first_number").is_valid())

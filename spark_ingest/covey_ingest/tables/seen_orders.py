@@ -180,7 +180,7 @@ def _opened(tables: Path) -> sqlite3.Connection:
 
 
 def _parts(folder: Path, numbers: list[int], *, merged: bool) -> Iterator[pa.Table]:
-    """Yield what micro-batches brought, and where `merged` what Delta has made one file of, some rows at a time."""
+    """Yield the rows of micro-batches, or, with `merged`, of a file merged by Delta, some at a time."""
     files = sorted(folder.glob("*.parquet")) if merged else []
     files += [file for number in numbers for file in sorted((folder / f"batch={number}").glob("*.parquet"))]
     for file in files:
@@ -200,7 +200,7 @@ def _take_in(database: sqlite3.Connection, table: str, rows: pa.Table) -> None:
 
 
 def _keyed(table: str, rows: pa.Table) -> tuple[list[bytes], list[_Place], list[int]]:
-    """Return of each row its digest, its author and day, and when it came."""
+    """Return for each row its digest, author and day, and time of arrival."""
     key = [_plain(rows[name]) for name in KEYS[table]]
     digests = [
         hashlib.blake2b(repr((table, *values)).encode(), digest_size=16).digest() for values in zip(*key, strict=True)
@@ -211,7 +211,7 @@ def _keyed(table: str, rows: pa.Table) -> tuple[list[bytes], list[_Place], list[
 
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:
-    """Return values that are written alike whoever has read them: times as microseconds."""
+    """Return values that read the same whoever wrote them: times as microseconds."""
     whole = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
     values: list[Any] = whole.to_pylist()
     return values

@@ -44,6 +44,6 @@ def standing(tables: Path, links: pa.Table, upto: int | None = None) -> pa.Table
 
 
 def _number(file: Path) -> int:
-    """Return the micro-batch that a file is of; -1 where it is of many, in order of which nothing is known."""
+    """Return a file's micro-batch; -1 for a merged file, whose order is unknown."""
     name, _, number = file.parent.name.partition("=")
     return int(number) if name == "batch" else -1

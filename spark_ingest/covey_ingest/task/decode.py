@@ -158,7 +158,7 @@ def _make_shape(layout: Layout) -> Shape:
 
 
 def _wholes(integers: Integers, powers: Doubles | None) -> list[Integers]:
-    """Return of each row the whole numbers that a double may not hold, or nothing."""
+    """Return each row's integers that a double may not hold, or nothing."""
     none = np.empty(0, np.int64)
     if not integers.size or (integers.max() < EXACT and integers.min() > -EXACT):
         return [none] * len(integers)

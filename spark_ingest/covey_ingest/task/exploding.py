@@ -77,7 +77,6 @@ def _wholes(lists: pa.ListArray, parent: Whole, index: Whole) -> pa.Array:
 
 
 def _spread(values: pa.Array, where: Mask) -> pa.Array:
-    """Return values at the rows that have one, and null at the others."""
     if not len(values):
         return pa.nulls(len(where), values.type)
     return values.take(pa.array(np.cumsum(where) - 1, pa.int64(), mask=~where))

@@ -180,7 +180,7 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
 
 
 def _beside_messages(record: SegmentRecord, verify: Verify) -> Iterator[Scalars]:
-    """Yield what the rows of a manifest, a profile or an order have beside the place where it stands."""
+    """Yield additional rows for a manifest, a profile or an order."""
     verified, kind = verify is Verify.ALL, {"kind": RowKind.MEMBERSHIP.value}
     if record_kind(record.message) is RecordKind.MANIFEST:
         for group, author, membership in member_rows(record.message, verify=verified):
@@ -299,7 +299,7 @@ class Rows:
 
 
 def _decode(group: list[tuple[_Row, Telemetry]]) -> None:
-    """Complete the rows of batches that are alike. If one fails, each is tried alone: its neighbours come through."""
+    """Complete the rows of similar batches. If one fails, each is tried alone, so that its neighbours succeed."""
     batches = [telemetry.batch for _, telemetry in group]
     try:
         values = batch_values(batches)

@@ -207,7 +207,7 @@ def _reworked(file: Path, job: Rework) -> Iterator[pa.RecordBatch]:
 
 
 def _place(store: TableStore, number: int, batches: Iterable[pa.RecordBatch], notes: Any) -> Iterator[Written]:
-    """Write files of readings, and yield what was written; `notes` returns those of a file, or is None."""
+    """Write files of readings, and yield the results; `notes` returns a file's notes, or is None."""
     rest = iter(batches)
     with store.scratch() as folder:
         while (first := next(rest, None)) is not None:
@@ -240,7 +240,6 @@ def notes_of(file: Path) -> pa.Table:
 
 
 def _file(path: Path, first: pa.RecordBatch, more: Iterator[pa.RecordBatch]) -> Path:
-    """Write one file, as large as it may be, or all that there is."""
     with (
         path.open("wb") as file,
         pq.ParquetWriter(file, first.schema, compression="zstd", store_schema=False) as writer,

@@ -195,7 +195,7 @@ def _moved(
 ) -> Position:
     """Promise `count` more positions, to the end of a segment (rule 4), but none above `most`, as far as there is room.
 
-    Their entries must be known: old ones stand in objects that may be damaged.
+    Their entries must be known: old ones are in objects that may be damaged.
     """
     first, last = position.last_number + 1, position.last_number + count
     found = reader.entries(node, manifest, first, last)
@@ -213,7 +213,7 @@ def _moved(
 
 
 def _shares(backlog: dict[str, int], limit: int | None) -> dict[str, int]:
-    """Divide `limit` between nodes: small backlogs whole, the rest evenly, what division leaves to the largest."""
+    """Divide `limit` between nodes: small backlogs whole, the rest evenly, the remainder to the largest."""
     if limit is None or sum(backlog.values()) <= limit:
         return backlog
     shares = {}
@@ -253,9 +253,9 @@ def _reread(reader: VaultListing, end: Offset, span: Span) -> Work:
 def _listed(
     reader: VaultListing, node: str, position: Position, first: int, last: int
 ) -> tuple[VaultManifest, tuple[SegmentEntry, ...]]:
-    """Return what a planned micro-batch reads, and a manifest that lists it.
+    """Return a planned micro-batch's segments, and a manifest that lists them.
 
-    An erasure takes ranges away with the manifest that named them: then the newest one is followed.
+    An erasure removes ranges with the manifest that named them: then the newest one is followed.
     """
     manifest = _promised(reader, node, position)
     entries = reader.entries(node, manifest, first, last)
@@ -269,7 +269,7 @@ def _listed(
 
 
 def _promised(reader: VaultListing, node: str, position: Position) -> VaultManifest:
-    """Return a manifest that lists what a planned micro-batch reads; one that was only remembered where need be."""
+    """Return a manifest that lists a planned micro-batch, perhaps only a remembered one."""
     found = None if reader.has_met(node) else reader.manifest(node, position.floor)
     held = reader.held(node)
     if held and held.manifest_seq >= position.manifest_seq and held.last_number >= position.last_number:

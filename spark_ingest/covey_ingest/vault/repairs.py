@@ -67,7 +67,7 @@ def update(tables: Path, batch_id: int, home: str = "") -> None:
 
 
 def _files(tables: Path, after: int, upto: int) -> list[Path]:
-    """Return the files of `quarantine` that are not in ours; those that Delta has merged only for a new start."""
+    """Return the files of `quarantine` that are not in ours; merged ones only at a new start."""
     if after < 0:
         return sorted((tables / "quarantine").rglob("*.parquet"))
     numbers = range(after + 1, upto + 1)
@@ -75,7 +75,7 @@ def _files(tables: Path, after: int, upto: int) -> list[Path]:
 
 
 def _spans_of(files: list[Path], home: str) -> pa.Table:
-    """Return what the files say of whole segments; rows of single messages name no span."""
+    """Return the spans of whole segments in files; rows of single messages have none."""
     import pyarrow.dataset as ds  # brings pandas, half a second and 45 MB; Python workers never come here
 
     schema = SCHEMA.append(pa.field("reason", pa.string()))
@@ -113,7 +113,7 @@ class Prober:
         return found
 
     def _refresh(self) -> None:
-        """Take up the file's spans; those that are known keep their turn."""
+        """Read the file's spans; known ones keep their turn."""
         if self._path is None or not self._path.exists():
             return
         written_ns = self._path.stat().st_mtime_ns

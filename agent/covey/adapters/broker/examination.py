@@ -271,7 +271,7 @@ class Examination:
         return True, "one at a time, whatever it calls itself"
 
     def _bounds_subscriptions(self) -> tuple[bool, str]:
-        """Subscribe to what no device needs: not enough to harm the broker, and all of it ends with the connection."""
+        """Subscribe to more than a device needs: too little to harm the broker, and the connection's end removes it."""
         levels = "/".join("a" * (_LEVELS - 2))
         with self._visit(self._two) as two:
             for number in range(_FILTERS // _FILTERS_AT_ONCE):

@@ -214,12 +214,12 @@ class FleetCa:
 
 
 def _public(key: CertificatePublicKeyTypes) -> bytes:
-    """Return a public key's bytes. Debian 12's cryptography does not compare keys."""
+    """Return a public key's bytes, because Debian 12's cryptography cannot compare keys."""
     return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _ends_at(certificate: x509.Certificate) -> datetime:
-    """Return when a certificate ends. Debian 12's cryptography knows the time without its zone alone."""
+    """Return when a certificate ends; Debian 12's cryptography knows only the time without a zone."""
     if hasattr(certificate, "not_valid_after_utc"):
         return certificate.not_valid_after_utc
     return certificate.not_valid_after.replace(tzinfo=UTC)

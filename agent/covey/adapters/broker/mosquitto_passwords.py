@@ -144,7 +144,6 @@ def write_account(passwords: Path, user_name: str, password: str | None) -> bool
 
 @contextmanager
 def _changing(passwords: Path) -> Iterator[None]:
-    """Be the one who changes the file."""
     try:
         with locked_folder(passwords.parent):
             yield
@@ -158,7 +157,7 @@ def _changing(passwords: Path) -> Iterator[None]:
 
 
 def _read_accounts(passwords: Path) -> dict[str, str]:
-    """Return each account's hash, and what else stands in the file: lines without a hash."""
+    """Return each account's hash, and the file's other lines."""
     lines = passwords.read_text().splitlines() if passwords.exists() else []
     return {name: hashed if colon else "" for name, colon, hashed in (line.partition(":") for line in lines)}
 
@@ -180,7 +179,7 @@ def _write_turns(passwords: Path, turns: dict[str, int]) -> None:
 
 
 def _secret(passwords: Path) -> bytes:
-    """Return what the devices' passwords follow from; drawn the first time."""
+    """Return the secret from which device passwords are derived; drawn at the first call."""
     kept = _beside(passwords, "secret")
     if not kept.exists():
         _write_beside(passwords, "secret", secrets.token_hex(_SECRET_BYTES).encode())

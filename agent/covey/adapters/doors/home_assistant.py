@@ -140,7 +140,6 @@ class HomeAssistantDoor:
         return +dropped
 
     def _rhythm(self, series: EntitySeries) -> SeriesRhythm | None:
-        """Return what is known of a series; None where there is no room for another one."""
         own = self._known.setdefault(series.author, {})
         if series not in own:
             if len(own) >= DOOR_SERIES_OF_DEVICE or sum(map(len, self._known.values())) >= DOOR_SERIES:
@@ -149,7 +148,6 @@ class HomeAssistantDoor:
         return own[series]
 
     def _publish(self, batch: DoorBatch, newest: Mapping[EntitySeries, tuple[DoorMessage, DoorReading]]) -> int:
-        """Publish what is news; return of how many the text was cut."""
         cut = 0
         configs, states, published = list[Publication](), list[Publication](), list[tuple[SeriesRhythm, int]]()
         announced = list[tuple[SeriesRhythm, tuple[str, int]]]()
@@ -195,7 +193,7 @@ class HomeAssistantDoor:
             del self._configured[series]
 
     def _availabilities(self) -> Iterator[Publication]:
-        """Yield what has changed among who is there; of whom nothing is known, as of boards, its values say enough."""
+        """Yield changes of availability. A device without presence, such as a board, shows by its values."""
         for author in self._known:
             known = self._devices.get(author)
             found = _OFFLINE if known is not None and not known.is_there else _ONLINE
@@ -219,5 +217,5 @@ class HomeAssistantDoor:
 
 
 def _left_s(expire_s: int, at_us: int, now_us: int) -> int:
-    """Return how many seconds a value is one yet."""
+    """Return for how many seconds a value is still valid."""
     return max(1, expire_s - max(0, now_us - at_us) // 1_000_000)

@@ -64,7 +64,6 @@ class HttpPost:
         return content
 
     def _answer(self, body: bytes, headers: Mapping[str, str]) -> tuple[HTTPResponse, bytes]:
-        """Return the answer; a connection that the other side has closed meanwhile is opened once more."""
         if self._connection is not None:
             with suppress(OSError, HTTPException):
                 return self._exchange(self._connection, body, headers)
@@ -120,7 +119,6 @@ def secret_text(path: Path) -> str:
 
 
 def _why(error: Exception) -> str:
-    """Return what went wrong, without anything that a server has said."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate: {error.verify_message}"
     if isinstance(error, OSError):

@@ -122,11 +122,6 @@ class MqttPublisher:
         return len(self._taken) > before
 
     def _await(self, condition: Callable[[], bool]) -> None:
-        """Wait for answers to what was published.
-
-        Raises:
-            DoorError: they do not come.
-        """
         connection = self._connection
         if connection is not None and not self._wait(connection, condition):
             self.close()
@@ -154,7 +149,6 @@ class MqttPublisher:
             self._answered.notify_all()
 
     def _wait(self, connection: Connection, condition: Callable[[], bool]) -> bool:
-        """Wait until the condition holds (True), or for as long as a broker has for its answer (False)."""
         with self._answered:
             self._answered.wait_for(lambda: condition() or connection.ending is not None, DOOR_SEND_SECONDS)
             return condition()

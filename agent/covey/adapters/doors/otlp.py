@@ -77,7 +77,7 @@ class OtlpDoor:
 
 
 def _resources(batch: DoorBatch) -> tuple[list[bytes], Counter[Drop]]:
-    """Return what the readings are by device, by what their times are worth, by name; and how many cannot go, why."""
+    """Return readings by device, clock and name, and the dropped ones by reason."""
     found: dict[tuple[DeviceKey, str], dict[tuple[str, bool], _Points]] = {}
     dropped = Counter[Drop]()
     for message in batch.messages:
@@ -111,7 +111,8 @@ def _about(batch: DoorBatch, author: DeviceKey, group: str) -> dict[str, str]:
 
 
 def _scope(clock: str, points: _Points, *, backlog: bool) -> bytes:
-    """Return gauges of one device; backlog is marked beside them, as an attribute would make other series of them."""
+    """Return gauges of one device; `backlog` is an attribute of the scope, because one of the point would make another
+    series."""
     scope = protobuf.text(1, "covey") + _attributes(3, {"covey.clock": clock, "covey.backlog": backlog})
     return protobuf.octets(1, scope) + b"".join(
         protobuf.octets(2, _gauge(printable(name), printable(unit), each)) for (name, unit), each in points.items()
@@ -132,7 +133,6 @@ def _point(reading: DoorReading) -> bytes:
 
 
 def _attributes(number: int, about: Mapping[str, str | bool]) -> bytes:
-    """Return a field of that number for each of a resource's or a scope's attributes."""
     return b"".join(
         protobuf.octets(number, protobuf.text(1, key) + protobuf.octets(2, _value(value)))
         for key, value in about.items()
@@ -144,7 +144,7 @@ def _value(value: str | bool) -> bytes:
 
 
 def _rejected(answer: bytes) -> int:
-    """Return how many points the receiver says that it has rejected, of what it has taken."""
+    """Return how many points the receiver rejected from an accepted request."""
     try:
         partial = protobuf.read(answer, 1)
         rejected = protobuf.read(partial, 1) if isinstance(partial, bytes) else None

@@ -68,7 +68,6 @@ def read(message: bytes, number: int) -> bytes | int | None:
 
 
 def _size(wire_type: int, message: bytes, offset: int) -> tuple[int, int]:
-    """Return how many bytes a field has, and where they begin."""
     if wire_type == _OCTETS:
         return _read_varint(message, offset)
     sizes = {_FIXED_64: 8, _FIXED_32: 4}

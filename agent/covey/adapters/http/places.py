@@ -108,7 +108,6 @@ class Places:
             self._clients.pop(client, None)
 
     def _make_room(self, *, known: bool, most: int) -> bool:
-        """End a connection that only waits where all places are taken; False where none does."""
         others = [each for each in self._clients if each.is_known is known]
         if len(others) < most:
             return True

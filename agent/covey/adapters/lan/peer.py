@@ -59,7 +59,6 @@ class LanPeer:
         return AT_RELAY in answer.headers or self._salt < self._own_salt
 
     def _asked(self, content: bytes, position: int, end: int) -> http.client.HTTPResponse:
-        """Ask for a part, and return the answer, whose body is read where it is no part."""
         connection, least = self._connected(), min(CHUNK_BYTES, end - position)
         fields = {"Range": f"bytes={position}-{end - 1}"}
         connection.request("GET", f"{CONTENT_PATH}{tag_of(content, self._salt)}", headers=fields)
@@ -96,7 +95,6 @@ class LanPeer:
                 self.close()
 
     def _body(self, answer: http.client.HTTPResponse) -> Iterator[memoryview]:
-        """Give the body of an answer by whole chunks, and what is left; each comes in a bounded time."""
         left, filled, since = answer.length or 0, 0, time.monotonic()
         buffer = memoryview(self._buffer)
         while left:

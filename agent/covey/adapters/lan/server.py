@@ -163,7 +163,7 @@ class FileConversation(Exchange):
         return self._owner.offered(self.path.removeprefix(CONTENT_PATH))
 
     def _give(self, given: GivenFile) -> None:
-        """Give what is asked for, as far as it is here; 202 where nothing of it is yet."""
+        """Send the requested part as far as it is here; 202 if nothing of it is here yet."""
         size = given.size
         asked = _RANGE.fullmatch(self.headers.get("Range", "bytes=0-"))
         first, last = (int(asked[1]), int(asked[2] or size - 1)) if asked else (size, 0)
@@ -181,7 +181,7 @@ class FileConversation(Exchange):
                 self._answer(HTTPStatus.ACCEPTED, 0, {} if given.looked_for else {AT_RELAY: "1"})
 
     def _send(self, chunks: GivenChunks, first: int, verified: int, end: int, size: int) -> None:
-        """Give the bytes from `first` to `end`, those to `verified` as they are; fewer where one is damaged."""
+        """Send the bytes from `first` to `end`; those up to `verified` unchecked. Fewer if one is damaged."""
         self._answer(HTTPStatus.PARTIAL_CONTENT, end - first, {"Content-Range": f"bytes {first}-{end - 1}/{size}"})
         while first < end and verified > first and time.monotonic() < self._ends:
             sent = self.connection.sendfile(chunks.file, first, min(end, verified) - first)

@@ -63,7 +63,7 @@ class Conversation(Exchange):
         send()
 
     def _answered(self, held: contextlib.ExitStack) -> Callable[[], None]:
-        """Read a request and answer it; return what sends that."""
+        """Read a request and answer it; return the function that sends the answer."""
         try:
             parts = urlsplit(self.path)
             route, matched = self._route(parts.path)
@@ -85,7 +85,6 @@ class Conversation(Exchange):
         return partial(self._send_answer, stream, first)
 
     def _request(self, route: Route, matched: tuple[str, ...], query: str, held: contextlib.ExitStack) -> Request:
-        """Read the body, where its route has a place for it."""
         size, content, file = self._length(route.body_bytes_max), b"", None
         if route.spool is None:
             try:
@@ -138,7 +137,6 @@ class Conversation(Exchange):
             raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY, _LATER)
 
     def _first(self, parts: Iterator[bytes]) -> bytes:
-        """Return the first part of an answer that may go on for long: what fails with it is still a refusal."""
         self._enter(Phase.STREAMED)
         return next(parts, b"")
 
@@ -153,7 +151,7 @@ class Conversation(Exchange):
         raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"this path accepts only {methods}", {"Allow": methods})
 
     def _length(self, most: int) -> int:
-        """Return how long the body is. It has one length, or none: RFC 9112, section 6.3."""
+        """Return the body's one length, if any: RFC 9112, section 6.3."""
         lengths = self.headers.get_all("Content-Length") or ["0"]
         if "Transfer-Encoding" in self.headers:
             if "Content-Length" in self.headers:
@@ -167,7 +165,7 @@ class Conversation(Exchange):
         return int(lengths[0])
 
     def _discard(self, size: int) -> None:
-        """Read what is not wanted: a client that still writes would not see the answer."""
+        """Read an unwanted body, because a client that still writes would not see the answer."""
         with contextlib.suppress(OSError):
             while size > 0 and (chunk := self.rfile.read(min(size, 65_536))):
                 size -= len(chunk)
@@ -221,7 +219,7 @@ class _Stream:
 
 
 def _decoded(content: bytes, encoding: str, most: int) -> bytes:
-    """Undo the encoding of a body, which may be gzip's; what it holds is bounded as if it had come as it is."""
+    """Undo a body's encoding, such as gzip; the same bound applies to its content."""
     match encoding.lower():
         case "identity":
             return content
@@ -251,7 +249,7 @@ def _streamed(answer: Answer) -> dict[str, Any] | Text | Octets | NoContent | _S
 
 
 def _event(event: ServerSentEvent | None) -> bytes:
-    """Write an event as WHATWG HTML, section 9.2 has it: JSON has no line breaks of its own."""
+    """Write an event as in WHATWG HTML, section 9.2: JSON has no line breaks of its own."""
     if event is None:
         return b":\n\n"
     identifier = b"" if event.id is None else f"id: {event.id}\n".encode()

@@ -268,7 +268,6 @@ class Connection:
         return self._step(lambda: self._serve(seconds_max))
 
     def _step(self, step: Callable[[], None]) -> bool:
-        """Do one step of the network thread; end the connection, and release what it holds, if that fails."""
         if isinstance(self._state, Ended):
             self.abandon()
             return False
@@ -296,7 +295,6 @@ class Connection:
         too_large: bool = False,
         error: OSError | None = None,
     ) -> Ended:
-        """End it for a reason, unless it has ended; return how it did."""
         state = self._state
         if not isinstance(state, Ended):
             up_s = time.monotonic() - state.since_s if isinstance(state, Up) else 0.0
@@ -344,7 +342,6 @@ class Connection:
         return len(self._inbox.topic.encode()) if self._inbox else _FOREIGN_TOPIC_BYTES
 
     def _serve(self, seconds_max: float) -> None:
-        """Move bytes and posted work once."""
         connected = self._connected
         assert connected is not None
         if self._client.socket() is None:  # paho has let go of it
@@ -370,7 +367,6 @@ class Connection:
         return max(0.0, min(_TICK_S, self._settings.keepalive_s / 4, self._state.deadline_s - time.monotonic()))
 
     def _read(self, connected: BufferedSocket) -> None:
-        """Read what is there, some packets at a time."""
         for _ in range(_READ_AT_ONCE):
             self._came = False
             self._client.loop_read()
@@ -388,7 +384,6 @@ class Connection:
             self._end(CONNECTION_LOST)
 
     def _keep_deadlines(self) -> None:
-        """Renew the subscription when we are up; give up on a server that is slow at anything else."""
         now = time.monotonic()
         unanswered_s = now - self._answered_at if self._handle_of else 0.0
         state = self._state
@@ -434,7 +429,7 @@ class Connection:
             self._asked[packet_id] = handle
 
     def _subscribe(self, inbox: Subscriptions) -> None:
-        """Subscribe to what we read, without what is retained there, and end earlier subscriptions."""
+        """Subscribe to our topics, without retained messages, and end earlier subscriptions."""
         self._client.subscribe(subscriptions(inbox.topics(), 1, retained=False))
         if retired := inbox.retired():
             _, packet_id = self._client.unsubscribe(retired)
@@ -558,13 +553,13 @@ class Connection:
             self._end(CONNECTION_LOST)
 
     def _complaints(self) -> logging.Logger:
-        """Return where paho logs: only errors, so that no line is put together for each packet."""
+        """Return paho's logger: only errors, so that no line is formatted for each packet."""
         logger = logging.Logger(__name__, logging.ERROR)  # noqa: LOG001 - this connection's own
         logger.addFilter(self._on_complaint)
         return logger
 
     def _on_complaint(self, record: logging.LogRecord) -> bool:
-        """Keep a TLS alert: since TLS 1.3 a server judges us after the handshake, and paho only logs it."""
+        """Keep a TLS alert: since TLS 1.3 a server rejects us after the handshake, and paho only logs it."""
         if alert := re.search(r"\[SSL: \w+?_ALERT_(\w+)\]", record.getMessage()):
             self._tls_alert = alert[1].replace("_", " ").lower()
         return False

@@ -187,8 +187,6 @@ class MqttRelay:
     def _translated(
         self, deliver: Callable[[RelayEvent], None], generation: int, will: LastWill | None
     ) -> Callable[[ConnectionEvent], None]:
-        """Return what tells a connection's events as this relay's."""
-
         def report(event: ConnectionEvent) -> None:
             match event:
                 case Arrived():

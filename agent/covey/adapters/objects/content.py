@@ -58,7 +58,6 @@ class ContentStore:
         raise PeerError(f"{self.name} lacks a part of the file")
 
     def _part(self, content: bytes, position: int, end: int) -> Iterator[bytes] | None:
-        """Ask for what one part has of these bytes; what has come of it is given before the rest is here."""
         number, offset = divmod(position, STORED_PART_BYTES)
         size = min(end, _part_end(position)) - position
         with self._noted("read"):

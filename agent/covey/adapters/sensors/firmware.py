@@ -62,7 +62,7 @@ def _here() -> str:
 
 
 def _version() -> str:
-    """Return what the installed package's folder is named after; `importlib.metadata` would keep 3 MB for good."""
+    """Return the version in the name of the package's folder; `importlib.metadata` would cost 3 MB."""
     for folder in map(Path, sys.path):
         for found in folder.glob("covey-*.dist-info"):
             return found.name.removeprefix("covey-").removesuffix(".dist-info")

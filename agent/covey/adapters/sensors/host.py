@@ -81,7 +81,7 @@ class HostSensors:
             yield f"load/{minutes}m", "count", value
 
     def _processor(self) -> Iterator[Sample]:
-        """Give the share of time that the cores were busy since the sample before; the first sample has none."""
+        """Yield the cores' busy share since the last sample; the first sample has none."""
         with (_PROCESSES / "stat").open() as file:
             ticks = [int(word) for word in file.readline().split()[1:9]]  # guests are within user and nice
         everything = sum(ticks)
@@ -103,14 +103,14 @@ class HostSensors:
             yield "swap/use", "/", (total - memory["SwapFree"]) / total
 
     def _disk_room(self) -> Iterator[Sample]:
-        """Give the room for all but root, as df does: what only root may use counts neither as used nor as free."""
+        """Yield the disk room as `df` does: root's reserve counts neither as used nor as free."""
         disk = os.statvfs(self._disk)
         used, free = disk.f_blocks - disk.f_bfree, disk.f_bavail
         yield "disk/use", "/", used / (used + free)
         yield "disk/free", "B", free * disk.f_frsize
 
     def _disk_traffic(self) -> Iterator[Sample]:
-        """Give the traffic of disks that are devices: no partitions, loops or mappings, which would count it again."""
+        """Yield the traffic of real disks: partitions, loops and mappings would count it twice."""
         disks = [device for device in _BLOCK_DEVICES.iterdir() if (device / "device").exists()]
         if not disks:
             return
@@ -119,7 +119,7 @@ class HostSensors:
         yield "disk/written", "B", sum(int(each[6]) for each in words) * _SECTOR_BYTES
 
     def _network(self) -> Iterator[Sample]:
-        """Give the traffic of interfaces that are devices: no bridges, tunnels or containers."""
+        """Yield the traffic of real interfaces: no bridges, tunnels or containers."""
         devices = sorted(each for each in _NETWORK.iterdir() if (each / "device").exists())
         for device in devices[:MAXIMUM_INTERFACES]:
             counters = device / "statistics"
@@ -127,7 +127,7 @@ class HostSensors:
             yield f"net/{segment(device.name)}/sent", "B", int((counters / "tx_bytes").read_text())
 
     def _temperatures(self) -> Iterator[Sample]:
-        """Give what the kernel's hardware monitors say, each under where its chip is: `hwmon` names it."""
+        """Yield the kernel's hardware sensors, each under its chip's address, like `hwmon`."""
         try:
             measured = SystemFolder("chip", str(_MONITORS), (), temperatures_of).read()
         except SensorError:  # a machine without a thermometer lacks nothing

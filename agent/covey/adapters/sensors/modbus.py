@@ -148,7 +148,6 @@ class ModbusSensor:
         return found
 
     def _asked(self, request: ModbusRequest) -> Sequence[int]:
-        """Return what stands in the places of a request."""
         from pymodbus.exceptions import ModbusException
 
         if not self._client.connect():
@@ -177,7 +176,7 @@ class ModbusSensor:
 
 
 def _client(options: Modbus) -> Any:
-    """Return a client of pymodbus; it keeps no log of its own, which a device could fill."""
+    """Return a pymodbus client without a log, which a device could fill."""
     from pymodbus.client import ModbusSerialClient, ModbusTcpClient
 
     logging.getLogger("pymodbus").setLevel(logging.CRITICAL + 1)
@@ -196,7 +195,7 @@ def _client(options: Modbus) -> Any:
 
 
 def _device_word(ask: Any) -> str:
-    """Return how this pymodbus calls the device: `slave` before 3.10."""
+    """Return pymodbus's name for the device argument: `slave` before 3.10."""
     return "device_id" if "device_id" in inspect.signature(ask).parameters else "slave"
 
 

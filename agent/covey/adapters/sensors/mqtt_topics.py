@@ -185,7 +185,6 @@ class MqttTopics:
             self._subscribe()
 
     def _let_go(self) -> None:
-        """Know that no position is left of the session before."""
         self._letting_go = False
         self._subscribe()
 
@@ -217,7 +216,7 @@ class MqttTopics:
         self._new.append((mid, held))
 
     def _position(self, messages: list[tuple[int, _Held]]) -> bytes:
-        """Return which messages may come once more, when those of some are committed too."""
+        """Return which messages may be repeated once some of them are committed."""
         for mid, held in messages:
             if held.digest:
                 self._committed.pop(mid, None)
@@ -230,8 +229,6 @@ class MqttTopics:
         )
 
     def _release(self, messages: list[tuple[int, _Held]]) -> Callable[[], None]:
-        """Return what acknowledges messages, once all of their readings are committed."""
-
         def release() -> None:
             for mid, held in messages:
                 held.committed = True
@@ -249,7 +246,7 @@ class MqttTopics:
             self._connection.acknowledge(mid)
 
     def _lost(self, connection: Connection) -> None:
-        """Let a connection go, and remember why it ended; it is made anew after a while."""
+        """Close a connection, and remember why it ended; it is opened again after a while."""
         ending = connection.ending
         assert ending is not None
         self._connection = None

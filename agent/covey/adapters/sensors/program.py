@@ -108,7 +108,6 @@ class ProgramSensor:
         return self._process
 
     def _printed(self, process: subprocess.Popen[bytes], until: float, *, whole: bool) -> bytes:
-        """Return whole lines: the first that come until a time, or everything up to the end of the program."""
         most = MAXIMUM_SENSOR_OUTPUT_BYTES if whole else MAXIMUM_SENSOR_LINE_BYTES
         while self._pipes.get_map():
             left_s = until - time.monotonic()

@@ -107,7 +107,6 @@ class SystemFolder:
                 yield found
 
     def _distinct(self, devices: list[KernelDevice], failures: list[str]) -> Iterator[KernelDevice]:
-        """Yield the devices that have a name of their own; say which have not, and which are wanted and not there."""
         times = Counter(each.segments for each in devices)
         failures += [
             f"{number} devices are called {name}, and nothing tells them apart"

@@ -100,7 +100,7 @@ def subscriptions(topics: tuple[Topic, ...]) -> list[str]:
 
 
 def _wildcards(pattern: str, topic: str) -> list[str] | None:
-    """Return what the wildcards stand for, as segments of a name; None where the topic is another (MQTT 5, 4.7)."""
+    """Return the matches of the wildcards as segments of a name; None for another topic (MQTT 5, 4.7)."""
     wanted, levels = pattern.split("/"), topic.split("/")
     if topic.startswith("$") and wanted[0] in {"+", "#"}:
         return None
@@ -141,7 +141,6 @@ def _at(document: object, keys: list[str]) -> object:
 
 
 def _value(found: object, topic: Topic) -> float | bool | None:
-    """Return a number or boolean, None where it is something else."""
     if isinstance(found, bool | int):
         return found
     if isinstance(found, str):
@@ -154,7 +153,7 @@ def _value(found: object, topic: Topic) -> float | bool | None:
 
 
 def _time_us(found: object) -> int:
-    """Return Unix microseconds out of seconds, or out of ISO 8601 with its offset from UTC; else `UNUSABLE_US`."""
+    """Return Unix microseconds from seconds, or from ISO 8601 with its offset from UTC; else `UNUSABLE_US`."""
     try:
         if isinstance(found, str):
             when = datetime.fromisoformat(found)

@@ -175,7 +175,6 @@ class SensorWorker:
         return (self._clock.monotonic_us() - since_us) / 1e6
 
     def _give(self, measured: Measurement) -> str:
-        """Queue what was measured, waiting where there is no room; return what is wrong with one that was refused."""
         refused = ""
         together: list[Reading] = []
         for reading in measured.readings:
@@ -195,7 +194,6 @@ class SensorWorker:
         return refused
 
     def _queue(self, item: Reading | _Stretch, size: int) -> bool:
-        """Queue something when there is room; return whether there was before the end."""
         while self._queued - self._taken >= SENSOR_QUEUE_READINGS:
             self._room.clear()
             if self._stopping.is_set():

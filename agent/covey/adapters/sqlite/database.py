@@ -185,7 +185,7 @@ class Database:
             self._overwrote = True
 
     def _fold_what_was_overwritten(self) -> None:
-        """Fold the log, and empty it; where another process reads just then, after the next transaction."""
+        """Truncate the log; if another process is reading, after the next transaction."""
         with suppress(StorageError), translated():
             busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._overwrote = bool(busy)

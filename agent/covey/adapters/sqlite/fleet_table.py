@@ -224,7 +224,7 @@ _COUNTED = {
 
 
 def _counting() -> str:
-    """Return the triggers by which the counts of groups go on with each row (rule 5)."""
+    """Return the triggers that keep the groups' counts (rule 5)."""
     new, old = ([each.format(row=row) for each in _COUNTED.values()] for row in ("new", "old"))
     added = ", ".join(f"{name} = {name} + ({one})" for name, one in zip(_COUNTED, new, strict=True))
     moved = ", ".join(
@@ -430,7 +430,7 @@ class FleetTable:
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        """Write in one transaction. Without a journal nothing is taken back: what failed ends with what is written."""
+        """Write in one transaction. There is no journal: after a failure, what is written stays."""
         with self._lock, translated():
             self._connection.execute("BEGIN")
             try:

@@ -99,7 +99,6 @@ class MailboxInboxes:
         return row[0] if row else self._database.one(f"INSERT INTO {table} {new} RETURNING id", device)
 
     def _refusal(self, inbox: int, sender: int, size: int, maximum_bytes: int, senders: int) -> BlobRefusal | None:
-        """Return why a sender has no room in an inbox, or in the whole mailbox (`core/link/shares.py`)."""
         one = self._database.one
         blobs, held = self._database.first(
             "SELECT blobs, bytes FROM mailbox_share WHERE inbox = ? AND sender = ?", (inbox, sender)

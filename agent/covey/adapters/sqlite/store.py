@@ -222,7 +222,7 @@ class SqliteStore:
         return frames_read
 
     def _enter_wal(self) -> None:
-        """Use a write-ahead log. SQLite does not wait for another process that is just doing the same: we do."""
+        """Use a write-ahead log. SQLite does not wait for another process that does the same, so we do."""
         deadline = time.monotonic() + _BUSY_MS / 1000
         while True:
             try:
@@ -235,7 +235,7 @@ class SqliteStore:
                 return
 
     def _look_through(self) -> None:
-        """Read what everything else leans on: damage there shows at once, and not in the middle of something."""
+        """Read the most important tables, so that damage shows at once."""
         self.database.one("SELECT next_seq FROM device")
         for statement in _LEANED_ON:
             self.database.run(statement)

@@ -61,7 +61,6 @@ def run_agent(
 def _ran_until_restart(
     folder: StateFolder, identity: Identity, roles: Callable[[Device], Sequence[AgentRole]], *, lands_telemetry: bool
 ) -> bool:
-    """Be the agent; return whether it is to begin anew instead of ending."""
     restart = _Restart(Systemd())
     with device_on(folder, identity, folder.configuration.config()) as device:
         commands = somebody_is_pinned(device) and device.config.operations.commands
@@ -101,7 +100,6 @@ def _ran_until_restart(
 
 
 def _has_obeyed(device: Device) -> bool:
-    """Say whether operators have a say here, or have left something behind."""
     store = device.store
     left = store.ordered_settings.all() or store.installations.all() or device.folder.configuration.ordered()
     return bool(somebody_is_pinned(device) or left)
@@ -143,7 +141,6 @@ class _Restart:
 
 @contextmanager
 def _agent_locks(folder: StateFolder) -> Iterator[None]:
-    """Hold the locks of the one agent, and of whoever speaks with the relay."""
     agent_lock = _lock_within(folder.locks.agent, _PROBE_S)
     if agent_lock is None:
         raise LocalError("an agent is already running on this state", hint="'covey status' shows it")
@@ -162,7 +159,6 @@ def _agent_locks(folder: StateFolder) -> Iterator[None]:
 
 @contextmanager
 def _local_api(device: Device) -> Iterator[None]:
-    """Serve the local API where the configuration names a socket; go on without where the disk takes none."""
     name = device.config.api.socket
     if not name:
         yield

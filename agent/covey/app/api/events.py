@@ -203,7 +203,6 @@ class Events:
         yield DeviceEvent(self.position, event.kind, document)
 
     def _own_event(self, event: KeptEvent) -> OwnGroupEvent | OwnPreferenceEvent | None:
-        """Return what a person's devices say; None: of somebody else's group, or no longer known."""
         if self._own is None:
             from covey.app.groups.own import OwnChanges  # most devices are nobody's own
 

@@ -111,7 +111,7 @@ class _Answers:
 
     @contextmanager
     def _opened(self) -> Iterator[Device]:
-        """Open the store for this thread; key and settings are the agent's, so that nobody is asked a passphrase."""
+        """Open the store for this thread, with the agent's key and settings: nobody is asked for a passphrase."""
         with device_on(self._agent.folder, self._agent.node.identity, self._agent.config) as device:
             yield device
 

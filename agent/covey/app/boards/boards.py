@@ -334,7 +334,6 @@ def _answering(device: Device, port: str) -> AttachedBoard | None:
 def _wait(
     device: Device, ports: list[str], find: Callable[[], AttachedBoard | None], seconds: float | None
 ) -> AttachedBoard | None:
-    """Wait until a board is found. Meanwhile boards speak with the agent where it has the ports, else with us."""
     config, runs = device.config.bridge, device.folder.locks.agent_runs()
     over_udp = [port for port in ports if port.startswith(UDP_PREFIX)]
     ours = [port for port in ports if port not in over_udp and not (runs and port in config.ports)]

@@ -125,7 +125,6 @@ class BoardOrders:
         return found[1]
 
     def _keep(self, group: GroupManifest, order: BoardOrder, result: OrderResult, node: Node, now: Now) -> bool:
-        """Keep a result, and queue it for those who are to know it; False: there is no room."""
         try:
             with self._store.transaction():
                 node.results.queue_of_board(group, order.hearers, result, now)

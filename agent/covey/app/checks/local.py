@@ -296,7 +296,6 @@ def agreement(device: Examined) -> Iterator[Seen]:
 
 
 def _days_unheard(device: Examined, group: GroupManifest) -> int:
-    """Return how many days ago the last of a group's other members was heard, where that is long ago; 0 elsewhere."""
     own, seen_at = device.opened.node.identity.signing_public, device.opened.store.heads.seen_at()
     others = [each.keys.signing_public for each in group.members if each.keys.signing_public != own]
     newest_us = max((seen_at[key] for key in others if key in seen_at), default=None)
@@ -305,7 +304,6 @@ def _days_unheard(device: Examined, group: GroupManifest) -> int:
 
 
 def _who_agrees(found: AgreementStatus, labels: dict[str, str]) -> str:
-    """Return how many members were last seen with the same, and the first ones that were not."""
     from covey.core.ids import labelled_name
 
     same = count(found.same, "other member") if found.same else "nobody"
@@ -429,7 +427,6 @@ def api(device: Examined) -> Iterator[Seen]:
 
 
 def _closed_to(path: Path, gid: int) -> Path | None:
-    """Return the first folder on the way that members of a group may not enter."""
     for folder in reversed(path.absolute().parents):
         about = folder.stat()
         if not about.st_mode & (stat.S_IXGRP if about.st_gid == gid else stat.S_IXOTH):

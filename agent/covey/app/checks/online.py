@@ -64,7 +64,6 @@ def credential(device: Examined) -> Iterator[Seen]:
 
 
 def _signed_in(device: Examined) -> Iterator[Seen]:
-    """What the agent that runs has noted of each relay."""
     for relay in device.status.relays:
         where = f" at {relay.url}" if device.configuration.config.relay.also else ""
         if relay.noted == "up":

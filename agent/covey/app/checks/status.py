@@ -198,7 +198,6 @@ def status_of(device: Device) -> Status:
 
 
 def _mailboxes(device: Device) -> tuple[dict[DeviceKey, tuple[str, ...]], MailboxStatus | None]:
-    """Return which mailboxes say that they keep what waits for whom, and what this one keeps."""
     groups, own = device.node.groups.joined(), device.node.identity.signing_public
     if not any(group.with_capability(MAILBOX) for group in groups):  # most have none, and load nothing for it
         return {}, None
@@ -236,7 +235,6 @@ def _agreement(
 
 
 def _too_large(device: Device, group: GroupManifest) -> str:
-    """Return what no relay takes of a group; who agrees on it is asked only where something may be too large."""
     payloads = announced_payloads(device.config.relay, device.store)
     if not payloads or fits(device.store, group, max(payloads.values())):
         return ""
@@ -247,7 +245,6 @@ def _too_large(device: Device, group: GroupManifest) -> str:
 
 
 def _operators(device: Device) -> tuple[OperatorsStatus, tuple[str, ...]]:
-    """Return who may order this device in any of its groups, and what is wrong with how they are named."""
     threshold, obeyed = device.config.operations.threshold, dict[str, ObeyedOperator]()
     if not somebody_is_pinned(device):  # most devices obey nobody, and load nothing for it
         return OperatorsStatus(threshold, ()), ()
@@ -306,13 +303,11 @@ def _age(since_us: int | None, now_us: int) -> int | None:
 
 
 def _noise_key_age(device: Device, now_us: int) -> int | None:
-    """Return for how long the current noise key is in use, where an agent has noted it."""
     public, since_us = device.store.conditions.values().get(CONDITION, ("", 0))
     return _age(since_us, now_us) if public == device.node.identity.noise_public.hex() else None
 
 
 def _relays(device: Device, now_us: int, *, running: bool) -> Iterator[RelayStatus]:
-    """Yield how this device is connected at all, then each configured relay, the preferred one first."""
     conditions, relay = device.store.conditions.values(), device.config.relay
     named = [(relay.url, "relay"), *((url, f"relay {place(url)}") for url in (relay.url, *relay.also) if url)]
     for url, name in named:
@@ -336,7 +331,6 @@ def _outbox(device: Device, now_us: int) -> OutboxStatus:
 
 
 def _sensors(device: Device, now_us: int) -> Iterator[SensorStatus]:
-    """Yield the sensors that an agent has noted: those that its configuration named."""
     conditions, counters = device.store.conditions.values(), device.store.counters.values()
     for condition_name, (state, since_us) in sorted(conditions.items()):
         if condition_name.startswith(SENSOR_CONDITION) and state:
@@ -369,7 +363,7 @@ def _labels(device: Device) -> dict[DeviceKey, str]:
 
 
 def _troubles(relay: RelayStatus, relays: list[RelayStatus], outbox: OutboxStatus, *, running: bool) -> Iterator[str]:
-    """Yield what is not well, one short line each; `covey check` says how to mend it."""
+    """Yield problems, one short line each; `covey check` says how to fix them."""
     away = sum(not each.up for each in relays)
     if not running:
         yield "the agent is not running"

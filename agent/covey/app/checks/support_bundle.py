@@ -178,7 +178,6 @@ def _about_status(status: Status) -> object:
 
 
 def _metrics(status: Status) -> object:
-    """Return the counters, under the names that this program gives them."""
     return {
         "/".join([family.name, *(value for key, value in labels.items() if key in {"reason", "outcome"})]): value
         for family in families(status)

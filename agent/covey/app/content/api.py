@@ -107,7 +107,6 @@ class ContentAnswers:
         return self._fetched(request, follow_s, pin=request.query.get("pin") == "1")
 
     def _fetched(self, request: Request, follow_s: int, *, pin: bool) -> Iterator[dict[str, Any] | None]:
-        """Yield how far a file has come, until it is here."""
         from covey.app.content.content import ask_for_file, described, pin_file
         from covey.app.content.patched_fetch import begin_patched_fetch
 
@@ -185,7 +184,6 @@ def _picked(device: Device, request: Request) -> tuple[GroupManifest, GroupFile]
 
 
 def _followed(device: Device, patched: PatchedFetch, follow_s: int) -> Iterator[None]:
-    """Yield signs of life until a fetch by a patch has ended."""
     following = Following(device.store, follow_s, lambda: not patched.runs())
     try:
         while patched.runs() and not following.over:

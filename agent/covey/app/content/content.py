@@ -223,7 +223,6 @@ def open_stream(device: Device, manifest: GroupManifest, offer: GroupFile) -> Bi
 
 @contextmanager
 def _repaired(device: Device, manifest: GroupManifest, offer: GroupFile) -> Iterator[None]:
-    """Have a file that does not open, because the disk has changed or lost it, fetched anew."""
     try:
         yield
     except (DecryptionError, StorageError) as error:

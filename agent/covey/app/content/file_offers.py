@@ -95,7 +95,6 @@ def locked(offer: GroupFile) -> LocalError:
 
 
 def _own_secret(device: Device, manifest: GroupManifest, offer: GroupFile) -> bytes | None:
-    """Return the secret of a file that is for some alone, if that is sealed for this device."""
     file, noise = offer.file, device.node.identity.noise
     if file.sealed_secret is None:
         return None

@@ -179,13 +179,11 @@ class NearbyFiles:
         return self._offer_us
 
     def _note_peers(self, now: Now) -> None:
-        """Note how many peers there are, seldom, and only where it is another number."""
         if now.monotonic_us >= self._note_us and self._noted != self._nearby.peers:
             self._noted, self._note_us = self._nearby.peers, now.monotonic_us + _NOTE_US
             self._notes.peers(self._noted)
 
     def _note_store(self) -> None:
-        """Note whether the object store refuses, and say so once."""
         trouble = self._nearby.store_trouble
         if bool(trouble) is self._store_refuses:
             return
@@ -204,7 +202,7 @@ class NearbyFiles:
         self._nearby.close()
 
     def _hold(self, node: Node, now: Now) -> None:
-        """Have members asked for no file that has not been looked for nearby, unless that takes too long."""
+        """Keep members from being asked for a file before it was looked for nearby, unless that takes too long."""
         at_work = None if self._work is None or self._work.wanted is None else self._work.wanted.hash
         held = {
             key
@@ -282,7 +280,6 @@ class NearbyFiles:
                 return
 
     def _round(self, work: _Work, progress: FileProgress, seen: _Seen) -> bool:
-        """Ask all places once; return whether that was all there is to do."""
         since_us, position = self._clock.monotonic_us(), progress.position
         for place in self._nearby.places():
             if place.name in seen.liars:

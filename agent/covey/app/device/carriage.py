@@ -55,7 +55,6 @@ def too_large(
 def _lowest_held(
     group: GroupManifest, others: Mapping[DeviceKey, int], last_said: Mapping[DeviceKey, SaidHeads]
 ) -> int:
-    """Return the lowest version that follows what these have last said they hold; ours if they said nothing."""
     said = (last_said[key] for key in others if key in last_said)
     heads = [head for each in said for head in each.heads if head.group_id == group.group_id]
     return min((head.version + 1 for head in heads if head.version < group.version), default=group.version)

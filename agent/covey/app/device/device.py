@@ -106,7 +106,7 @@ class Device:
 
 
 def _note_carriage(node: Node, config: Config, store: SqliteStore) -> None:
-    """Tell a node what the relays took when an agent last reached them: a command writes without reaching any."""
+    """Tell a node what the relays accepted when an agent last reached them: a command writes without a connection."""
     payloads = announced_payloads(config.relay, store)
     if payloads:
         node.state.carriage.maximum_payload = max(payloads.values())
@@ -182,7 +182,7 @@ def device_on(folder: StateFolder, identity: Identity, config: Config) -> Iterat
 
 
 def _while_opening() -> Callable[[], None]:
-    """Return what tells a person, or systemd, that a state that is being converted or saved moves."""
+    """Return a function that reports progress to a person, or systemd, while a state is converted or salvaged."""
     supervisor, began, notified = Systemd(), time.monotonic(), False
 
     def moves() -> None:

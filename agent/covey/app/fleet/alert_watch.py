@@ -120,7 +120,6 @@ def _targets(folder: StateFolder) -> Mapping[str, AlertTarget]:
 
 
 def _sent(target: AlertTarget, message: AlertMessage) -> str:
-    """Send a message, and return why it was not taken, or nothing."""
     try:
         target(message)
     except CoveyError as error:
@@ -187,7 +186,6 @@ class AlertWatch:
                 thread.start()
 
     def _send(self, name: str, target: AlertTarget, message: AlertMessage) -> None:
-        """Send what waits for a target until nothing is left, or until it does not take one."""
         waiting: AlertMessage | None = message
         while waiting is not None:
             why = _sent(target, waiting)

@@ -109,7 +109,6 @@ class Dashboard:
             self._rest_s = max(self._interval_s, (time.monotonic() - surveyed) / _LOOKING)
 
     def _show(self, *, reads: bool) -> None:
-        """Have the fleet shown as it is now, as far as its vault was read."""
         began = time.monotonic()
         fleet = self._device.run(lambda device: self._survey(device, reads=reads))
         with self._changed:
@@ -171,7 +170,7 @@ class Dashboard:
                 self._changed.wait_for(lambda seen=seen: self._fleet is not seen, rest_s)  # type: ignore[misc]
 
     def _now_us(self) -> int:
-        """Return the device's clock; ages are reckoned by it, whatever a browser's shows."""
+        """Return the device's time; ages use it, whatever clock a browser has."""
         with self._changed:
             assert self._fleet is not None, "seen at the beginning"
             return self._fleet.at_us + int(1_000_000 * (time.monotonic() - self._seen_at))
@@ -249,7 +248,6 @@ class Dashboard:
         return fleet, shown_device(row), key
 
     def _named(self, key: str) -> dict[str, str]:
-        """Return a device's key and what it is called, as its page links to it."""
         row = self._view.table.device(DeviceKey(bytes.fromhex(key)))
         return {"key": key, "label": ""} if row is None else _link(row.found)
 
@@ -290,7 +288,6 @@ def _link(device: FoundDevice) -> dict[str, str]:
 
 
 def _octets(text: str, size: int) -> bytes:
-    """Return the bytes that hex stands for; of what is none, bytes that name nothing."""
     try:
         return from_hex(text, size)
     except RemoteError:
@@ -298,6 +295,5 @@ def _octets(text: str, size: int) -> bytes:
 
 
 def _columns(curve: Curve) -> list[list[float]]:
-    """Return the times and the last values of a curve's intervals."""
     points = [curve[place] for place in sorted(curve)]
     return [[each.at_us for each in points], [each.last for each in points]] if points else []

@@ -102,7 +102,6 @@ def story(device: Device, key: DeviceKey, said: NewestOfDevice) -> list[StoryLin
 
 
 def _of_event(device: Device, group: GroupManifest, event: KeptEvent, key: DeviceKey) -> Iterator[str]:
-    """Yield what an event says of a device."""
     about, subject = event.about, key.hex()
     if event.kind in {"group_changed", "group_joined"}:
         by = f"{_title(device, group)} by {DeviceLabels((group,)).named(DeviceKey(bytes.fromhex(about['by'])))}"
@@ -141,7 +140,6 @@ def _result(device: Device, group: GroupManifest, order: OperationId, key: Devic
 
 
 def _written(device: Device, group: GroupManifest, key: DeviceKey) -> Iterator[StoryLine]:
-    """Yield the last operations that the device wrote into a group's history."""
     from covey.app.history.history import as_entry
 
     records = device.store.operations

@@ -278,7 +278,6 @@ def vault_of(device: Device, location: str | None) -> tuple[VaultReader, list[st
 
 
 def _writers(device: Device, newest: NewestReadings) -> dict[str, VaultWriter]:
-    """Return who writes as which node, where somebody's manifest is not followed."""
     if not newest.not_followed:
         return {}
     from covey.app.telemetry.vault import vault_writers
@@ -299,7 +298,7 @@ _AWAY = {"silent": "silent", "gone": "gone", "stopped": "stopped", "unknown": "n
 
 
 def _summary(table: FleetTable, now_us: int, *, in_group: bool, reads_vault: bool) -> str:
-    """Return the one sentence: how many are here, who is not and since when, what was lost."""
+    """Return the one-sentence summary: how many are online, which are silent and since when, what was lost."""
     presences = {each.presence: each for each in table.presences() if each.presence != SELF}
     parts = [f"{presences[HERE].devices if HERE in presences else 0:,} here"]
     if not presences:

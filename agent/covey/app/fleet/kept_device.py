@@ -90,7 +90,7 @@ class KeptDevice:
 
 
 def _identity_of(device: Device) -> tuple[int, int] | None:
-    """Return what tells a state's file from another one of its name; None where there is none."""
+    """Return what distinguishes a state's file from another of the same name; None without one."""
     try:
         found = device.folder.state_file.path.stat()
     except FileNotFoundError:

@@ -111,7 +111,6 @@ def newest_files(device: Device) -> tuple[FleetFile, ...]:
 
 
 def _with(device: Device, kind: OperationKind) -> Iterator[GroupManifest]:
-    """Yield the groups in whose history there is such an operation."""
     for group in device.node.groups.joined():
         if next(iter(device.store.operations.of_kind(group.group_id, kind)), None) is not None:
             yield group

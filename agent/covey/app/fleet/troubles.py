@@ -77,7 +77,6 @@ def troubles_of(
 
 
 def _of_overdue(table: FleetTable, away: int) -> Iterator[FleetTrouble]:
-    """Yield the devices that are not heard, while this one could hear them."""
     mostly = 2 * away > table.count(Wanted()) and away > _NAMED
     yield from _some(
         table,
@@ -97,7 +96,7 @@ def _some(
     hint: Callable[[FleetDevice], str],
     hint_of_many: str,
 ) -> Iterator[FleetTrouble]:
-    """Yield a trouble for each of a few devices; of many the first are named, and the others counted."""
+    """Yield a trouble for each of a few devices; of many, name the first and count the others."""
     found = table.count(Wanted(condition))
     named = found if found <= _NAMED else _EXAMPLES
     for each in map(shown_device, table.window(Wanted(condition), 0, named) if named else ()):
@@ -107,7 +106,6 @@ def _some(
 
 
 def _of_unreadable(table: FleetTable, newest: NewestReadings) -> Iterator[FleetTrouble]:
-    """Yield who sends readings that nobody can read; of many the first are named."""
     for author, number in list(newest.unreadable_of.items())[:_NAMED]:
         row = table.device(author)
         name = _name(shown_device(row)) if row is not None else device_name(author)

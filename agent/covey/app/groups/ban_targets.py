@@ -68,7 +68,6 @@ def _matching(known: _Known, name: str) -> list[DeviceKey]:
 
 
 def _others(device: Device, manifest: GroupManifest) -> _Known:
-    """Return what is no member of the group, and known here."""
     group_id = manifest.group_id
     known: _Known = {}
     for each in (*_former(device, manifest), *device.node.groups.joined()):

@@ -207,7 +207,6 @@ def removal(target: DeviceKey) -> Edit:
 
 
 def _ban(target: DeviceKey) -> Edit:
-    """Return the edit that removes a member for good."""
     return lambda draft, epoch_id: draft.banning(target, epoch_id)
 
 
@@ -397,7 +396,6 @@ def labels_in(device: Device, manifest: GroupManifest) -> DeviceLabels:
 
 
 def _past(device: Device, manifest: GroupManifest) -> Iterator[GroupManifest]:
-    """Yield a group's versions, the last one first; none is looked up before somebody asks."""
     for raw in reversed(device.store.groups.manifests_from(manifest.group_id, 1)):
         yield read_manifest(raw)
 

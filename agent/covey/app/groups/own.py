@@ -123,7 +123,7 @@ def retire(device: Device, retired: DeviceKey) -> Retired:
 
 
 def _removing(device: Device, group: GroupManifest, retired: DeviceKey) -> str:
-    """Return what takes a device out of a group in which members are not equal: a ban by its admins, or leaving it."""
+    """Return how to remove a device from a group of unequal members: a ban by its admins, or leaving it."""
     own, group_id = group.member(device.node.identity.signing_public), group.group_id.hex()[:8]
     if group.mode is Mode.ONE_TO_ONE:
         return f"covey group leave --group {group_id}"

@@ -80,7 +80,6 @@ class CheckpointSigning:
                 self._report("warning", f"checkpoint {each.id.hex()[:8]} could not be signed: {error}")
 
     def _report_objection(self, checkpoint: Checkpoint, group: GroupManifest) -> None:
-        """Say, once, that one was not signed, and why."""
         if checkpoint.id not in self._reported:
             self._reported.add(checkpoint.id)
             who = DeviceLabels((group,)).named(checkpoint.author)

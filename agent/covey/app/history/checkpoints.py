@@ -80,7 +80,6 @@ def propose(device: Device, manifest: GroupManifest) -> CheckpointEntry:
 
 
 def _write(device: Device, group_id: GroupId) -> Operation:
-    """Write a merge, which follows all that is covered, and after it the parts of the state."""
     history, operations, now = device.node.history, device.store.operations, device.now()
     merge = history.write(group_id, Merge(), now)
     named = _named(device, group_id, merge.manifest)

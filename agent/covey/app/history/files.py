@@ -95,7 +95,7 @@ def export_history(device: Device, manifest: GroupManifest, path: Path, names: l
 
 
 def _recipients(device: Device, manifest: GroupManifest, names: list[str]) -> list[tuple[DeviceKey, NoisePublic]]:
-    """Return those whom a file is for: the members that are named, or all; and this device itself."""
+    """Return a file's recipients: the named members, or all; and this device itself."""
     own = device.node.identity.signing_public
     chosen = [pick_member(manifest, name) for name in names] or [each for each in manifest.members if not each.is_board]
     if any(member.is_board for member in chosen):
@@ -114,7 +114,6 @@ def _parts(device: Device, group_id: GroupId) -> Iterator[Part]:
 
 
 def _bundled(documents: Iterable[bytes], most: int) -> Iterator[tuple[bytes, ...]]:
-    """Yield documents by as many as one part takes."""
     bundle: list[bytes] = []
     length = 0
     for raw in documents:
@@ -151,7 +150,6 @@ def import_history(device: Device, path: Path) -> HistoryImported:
 
 
 def _take(device: Device, part: Part, found: HistoryImported) -> None:
-    """Take one part, in one commit."""
     found.group_id = part.group_id.hex()
     if part.group_id not in {group.group_id for group in device.node.groups.joined()}:
         raise LocalError(

@@ -92,7 +92,7 @@ def pages(device: Device, query: HistoryQuery) -> Iterator[HistoryPage]:
 
 
 def _place(cursor: str) -> tuple[int, tuple[int, bytes]]:
-    """Return what had arrived when the reading began, and the (height, id) that it has come to."""
+    """Return what had arrived when reading began, and the (height, id) that it has reached."""
     if (match := re.fullmatch(HISTORY_CURSOR, cursor)) is None:
         raise UsageError("after is not a page cursor", hint="use `next` of the previous page unchanged")
     return int(match[1]), (int(match[2]), bytes.fromhex(match[3]))

@@ -118,7 +118,7 @@ class Deliveries:
         del self._held[: len(batch)]
 
     def _set_aside(self, node: Node, event: Delivered, defect: Exception, now: Now) -> Node:
-        """Keep what brought out a defect for a person; return the node that holds from now on."""
+        """Quarantine the message that triggered a defect; return the node to use from now on."""
         author = None
         try:
             with self._store.transaction():
@@ -136,7 +136,6 @@ class Deliveries:
 
 
 def _place(defect: Exception) -> str:
-    """Return an exception's type and where it was raised; its text may be a peer's."""
     trace = defect.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -53,7 +53,6 @@ class GroupTeardown:
         return now.monotonic_us + _LOOK_US
 
     def _has_notice(self, device: DeviceKey, group_id: GroupId) -> bool:
-        """Say whether the notice of a destruction still waits for a device."""
         rows = self._store.outbox.queued(device, Place(0), LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES, lane=Lane.CONTROL)
         messages = (read_message(raw, verify=False) for _, raw in rows)
         return any((each.type, each.group_id) == (MessageType.REVOKE, group_id) for each in messages)

@@ -183,7 +183,7 @@ class PairingHost:
     # -- one code -----------------------------------------------------------------------------------------------------
 
     def _maintain(self, row: Pairing, invite: OpenInvite | None, node: Node, now: Now) -> None:
-        """Go on with a code: it is over, waits for a joiner that was accepted, or is at its rendezvous."""
+        """Advance a code: it has expired, waits for an accepted joiner, or is at its rendezvous."""
         room = self._rooms.get(row.secret_hash)
         if invite is None or now.wall_us >= invite.expires_at_us:
             self._close(row, Ending.EXPIRED if invite is None or invite.bound_to is None else Ending.VANISHED, now)
@@ -210,7 +210,6 @@ class PairingHost:
         return Inviter(node.identity, own, passwords, now.monotonic_us + left_us, self._rng)
 
     def _preview(self, group_id: GroupId, node: Node) -> GroupPreview:
-        """Return what whoever proves to know the secret is shown of the group (003.14)."""
         group = next((each for each in node.groups.joined() if each.group_id == group_id), None)
         if group is None:
             return GroupPreview("", 0, ())
@@ -300,7 +299,7 @@ class PairingHost:
         return self._facts.credentials().mint(joiner.keys.signing_public.hex())
 
     def _is_in_force(self, account: _Account, now: Now) -> bool:
-        """Say whether the relay knows an account by now, or it is not to be waited for any longer."""
+        """Return whether the relay knows an account, or need not be waited for any longer."""
         if self._facts.in_force is None or now.monotonic_us - account.made_at_us >= ACCOUNT_WAIT_US:
             return True
         return self._facts.in_force()
@@ -311,7 +310,6 @@ class PairingHost:
             self._relay.publish(topic, message)  # what does not go now is asked for again
 
     def _close(self, row: Pairing, ending: Ending, now: Now, *, joined: bool = False) -> None:
-        """End a code, at the rendezvous and in the store (rule 3)."""
         self._leave(row, ending, now)
         self._end(row, ending, joined=joined)
 
@@ -328,7 +326,7 @@ class PairingHost:
                 self._store.invites.cancel(row.secret_hash)
 
     def _look_after_account(self, row: Pairing, invite: OpenInvite | None, node: Node, now: Now) -> None:
-        """Take an account away that nobody has come with (rule 2)."""
+        """Remove an account that nobody has used (rule 2)."""
         used = invite is not None and invite.used_by is not None
         if not used and row.ended is None and invite is not None and now.wall_us < invite.expires_at_us:
             return
@@ -344,7 +342,7 @@ class PairingHost:
             self._store.pairings.note_minted(row.secret_hash, minted=False)
 
     def _close_account_of_file(self, row: Pairing) -> None:
-        """Take the account away by which the bearer of a file came to the relay (rule 4)."""
+        """Remove the account with which the holder of a file came to the relay (rule 4)."""
         try:
             if self._facts.credentials is not None:
                 self._facts.credentials().remove(row.secret_hash.hex())

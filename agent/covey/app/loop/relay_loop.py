@@ -58,7 +58,6 @@ def wait_until(
 
 
 def _commits(device: Device) -> Callable[[], bool]:
-    """Return what says whether another process has committed since it was last asked."""
     seen = device.store.data_version()
 
     def committed() -> bool:

@@ -179,7 +179,7 @@ class Runtime:
         return [event for event in events if event is not None]
 
     def _gather(self, events: list[RelayEvent | None]) -> None:
-        """Let what comes right after the turn before wait for company: many messages share a turn and its commit."""
+        """Wait briefly for further events, so that many messages share a turn and its commit."""
         missing_us = self._turned_at + _GATHER_US - self._clock.monotonic_us()
         if missing_us > 0 and any(isinstance(event, Delivered) for event in events):
             self._woken.wait(missing_us / 1e6)
@@ -205,7 +205,8 @@ class Runtime:
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def _moves(self) -> bool:
-        """Say whether what should move does. Offline, or waiting for a recipient or a full disk, is not stuck."""
+        """Return whether everything moves that should; offline, or waiting for a recipient or a full disk, is not
+        stuck."""
         now = self._clock.monotonic_us()
         due = self.node.next_deadline()
         overdue = due is not None and due < now - _POLL_US
@@ -224,7 +225,7 @@ class Runtime:
         self._guarded(lambda: self._release(now))
 
     def _guarded(self, step: Callable[[], None]) -> None:
-        """Do a step; where the disk refuses, go on with another node (ADR 4): nothing of the step was released."""
+        """Run a step; if the disk refuses, continue with another node (ADR 4): nothing of the step was released."""
         try:
             step()
         except DamagedStateError:
@@ -242,12 +243,11 @@ class Runtime:
                 self._replace_node()
 
     def _replace_node(self) -> Node:
-        """Make a node from the store and from what is in flight: what was not committed goes with the old one."""
+        """Make a node from the store and from what is in flight; uncommitted changes are gone."""
         self.node = self._make_node(self.node.state)
         return self.node
 
     def _try_storage(self, now: Now) -> None:
-        """See whether the disk accepts writes again."""
         try:
             with self._store.transaction():
                 self._store.conditions.set("storage", "took writes again", now.wall_us)
@@ -313,7 +313,7 @@ class Runtime:
                 self._guarded(partial(self._give_up, outgoing, outgoing.entry, why, now))
 
     def _restore_refusals(self) -> None:
-        """Take up which sizes relays have refused before this process began, so that nothing hangs up on them anew."""
+        """Restore the sizes that relays refused before this process began, so that none disconnects over them again."""
         for name, (value, _) in self._store.conditions.values().items():
             relay, words = name.removeprefix(_REFUSED_SIZE), value.split()
             if name.startswith(_REFUSED_SIZE) and len(words) == 2 and all(word.isdecimal() for word in words):
@@ -321,7 +321,6 @@ class Runtime:
                 self._noted_refusals[relay] = int(words[0]), int(words[1])
 
     def _note_refusal(self, relay: str, now: Now) -> None:
-        """Keep which size a relay refuses, for the next process."""
         refusal = self._relays.refusal_of(relay)
         if refusal == self._noted_refusals.get(relay):
             return
@@ -335,7 +334,7 @@ class Runtime:
         self._guarded(note)
 
     def _note_refused_size(self, relay: str, size: int, now: Now) -> None:
-        """Tell of a size that a relay hangs up on, and have what is written from now on keep below it."""
+        """Report a size over which a relay disconnects, and keep new messages below it."""
         self.node.state.carriage.maximum_payload = self._relays.maximum_payload
 
         def note() -> None:
@@ -357,7 +356,7 @@ class Runtime:
             note_connection(self._store.conditions, event.up_s, now.wall_us, taken_over=event.taken_over)
 
     def _note_relay(self, name: str, state: str, now: Now, *, awaited: bool = False) -> None:
-        """Keep how a relay is and since when; a state that lasts is told once, however often it is tried."""
+        """Store a relay's state and since when; a lasting state is logged once, however often it is tried."""
         if state == self._relay_states.get(name):
             return
         before = self._reached()
@@ -389,12 +388,11 @@ class Runtime:
             self._report("warning", f"{which}: {state}")
 
     def _reached(self) -> str:
-        """Return how this device is connected: up where any relay is, else the preferred one's state."""
+        """Return how this device is connected: up if any relay is, else the preferred relay's state."""
         states = [self._relay_states[name] for name in self._relays.names if name in self._relay_states]
         return _UP if _UP in states else next(iter(states), "")
 
     def _release(self, now: Now) -> None:
-        """Publish what the node has to say, as far as relays take it."""
         if not self._relays.connected or self._relays.full(now.monotonic_us):
             return
         too_large: list[Outgoing] = []
@@ -413,10 +411,8 @@ class Runtime:
             self._set_aside(outgoing, now)
 
     def _set_aside(self, outgoing: Outgoing, now: Now) -> None:
-        """Give a message up that no relay carries, by what they announce: what follows it must not suffer.
-
-        Where one has announced more than it takes, so many tries decide it.
-        """
+        """Give up a message that no relay accepts by its announced limit, so that later ones do not wait. If one
+        announced too much, a number of tries decides."""
         entry, size = outgoing.entry, len(outgoing.envelope)
         if entry is not None and self.node.waits_for_a_relay(entry):
             if entry.sends == 1:
@@ -434,7 +430,7 @@ class Runtime:
         self._give_up(outgoing, entry, "no relay takes it", now)
 
     def _give_up(self, outgoing: Outgoing, entry: InFlight, why: str, now: Now) -> None:
-        """Set one message aside, in quarantine, and tell of it."""
+        """Quarantine one message, and report it."""
         if self.node.waits_for_a_relay(entry):
             return
         with self._store.transaction():

@@ -136,7 +136,7 @@ class OrderAttempts:
         return self._looked_us + _MINUTE_US if self._open or seen != self._seen else None
 
     def _look(self, groups: Sequence[GroupManifest], now: Now) -> bool:
-        """Tell of what there is; return whether to look again though nothing comes."""
+        """Report new attempts; return whether to look again without news."""
         lines, left = 0, False
         seen: Counter[str] = Counter()
         for group in groups:

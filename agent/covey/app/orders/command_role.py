@@ -83,7 +83,6 @@ class StagedFiles:
         return kept is not None and kept.state is ContentState.HERE and not self._is_locked(installation, offer, kept)
 
     def _is_locked(self, installation: Installation, offer: FileOffer, kept: KeptFile) -> bool:
-        """Say whether the secret that a file opens by is asked for still."""
         return kept.is_lacking and self._store.groups.secret(installation.group_id, offer.epoch_id) is None
 
     def path(self, operation: OperationId) -> str:

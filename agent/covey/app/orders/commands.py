@@ -116,7 +116,6 @@ def readers_of(manifest: GroupManifest, selector: str, *, secret: bool) -> list[
 
 
 def _ordered(device: Device, manifest: GroupManifest, selector: str) -> tuple[Selector, int, int]:
-    """Return whom a command is for, how many devices that is, and how many of them obey."""
     wanted = read_selector(selector, manifest.members)
     check_operator(device, manifest)
     members = selected(manifest, wanted)

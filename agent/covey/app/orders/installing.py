@@ -104,7 +104,7 @@ def _image(raw: bytes) -> BoardImage:
 
 
 def _boards_run(folder: StateFolder) -> int:
-    """Return 0 where all boards that are there run the firmware that lies here, 75 where some do not yet, else 1."""
+    """Return 0 if all boards here run this firmware, 75 if some do not yet, else 1."""
     from covey.app.device.device import open_device  # the other installers need no state
     from covey_boards.updates import FIRMWARE_CONDITION
 

@@ -89,7 +89,7 @@ def operators(device: Device, manifest: GroupManifest) -> list[OperatorEntry]:
 def _origins(
     device: Device, manifest: GroupManifest, weighed: WeighedOrders
 ) -> dict[DeviceKey, tuple[str, str, int | None]]:
-    """Return by operator where it comes from, whose word that was, and when."""
+    """Return for each operator where it comes from, who approved it, and when."""
     found: dict[DeviceKey, tuple[str, str, int | None]] = {}
     for each in weighed.changes:
         raw = device.store.operations.raw(manifest.group_id, each.id) if each.counts else None
@@ -247,7 +247,6 @@ def check_supported(members: Sequence[Member], feature: Feature) -> tuple[str, .
 
 
 def _entry(device: Device, manifest: GroupManifest, order: WeighedOrder) -> tuple[tuple[int, OperationId], OrderEntry]:
-    """Return an order as people read it, after its place in the history's order."""
     raw = device.store.operations.raw(manifest.group_id, order.id)
     assert raw is not None, "it was just read"
     operation = read_operation(raw, verify=False)

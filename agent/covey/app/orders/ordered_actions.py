@@ -162,7 +162,7 @@ class OrderedActions:
         return Moment(now.wall_us, self._clock.synchronised(), self._clock.boot_id(), settled, now.monotonic_us)
 
     def _keep(self, node: Node, work: Callable[[], Iterable[CommandRecord]]) -> None:
-        """Do what stores something, in a transaction of its own, and say in the journal what is final."""
+        """Run a storing step in its own transaction, and log final results."""
         with self._store.transaction():
             final = list(work())
             self._count(final)
@@ -197,7 +197,7 @@ class OrderedActions:
         self._counting, self._halted = frozenset(counting), Halted(frozenset(paused), frozenset(aborted))
 
     def _notify_operators(self, node: Node, ordered: OrderedGroup, now: Now) -> None:
-        """Queue what has become of waves for whoever is an operator by now; where there is no room, a later start."""
+        """Queue results of waves for present operators; without room, a later start does."""
         group, operators = ordered.group, ordered.operators
         if self._operators.get(group.group_id) == operators:
             return
@@ -222,7 +222,7 @@ class OrderedActions:
             self._judged[ordered.group.group_id] = judged
 
     def _obeyed_since(self, node: Node, group: GroupManifest, now: Now, moment: Moment) -> ObeyedSince | None:
-        """Return from where on this device obeys in a group; begin to where its records begin; None: not yet."""
+        """Return from where on this device obeys in a group, beginning with its records; None: not yet."""
         incarnation = self._commands.incarnation()
         since = self._records.obeyed_since(group.group_id)
         if since is not None and since.incarnation == incarnation:
@@ -246,7 +246,7 @@ class OrderedActions:
     # -- doing --------------------------------------------------------------------------------------------------------
 
     def _advance(self, node: Node, now: Now, moment: Moment) -> int | None:
-        """Look at the program that runs, or begin the next one; return in how many microseconds to look once more."""
+        """Check the running program, or start the next one; return in how many microseconds to look again."""
         if self._running is not None:
             running, end = self._running, _looked(self._running, now)
             if end is None:
@@ -287,7 +287,7 @@ class OrderedActions:
             self._installing.sweep()
 
     def _final(self, found: Iterable[object], moment: Moment) -> list[CommandRecord]:
-        """Return the commands among what was found that are final; an installation that has ended makes its one so."""
+        """Return the commands that are final; an ended installation finishes its command."""
         final = []
         for each in found:
             record = self._execution.conclude(each.operation, each.end, moment) if isinstance(each, Installed) else each
@@ -308,7 +308,6 @@ class OrderedActions:
     # -- reporting ----------------------------------------------------------------------------------------------------
 
     def _report_results(self, node: Node, now: Now) -> bool:
-        """Queue what is not reported yet; return whether there was room for all."""
         while (record := self._records.next_unreported()) is not None:
             kept = None if record.result is None else as_remembered(record.result)
             try:
@@ -320,7 +319,7 @@ class OrderedActions:
         return True
 
     def _queue_lacked(self, node: Node, now: Now) -> None:
-        """Queue what some lack that were sent it; where there is no room, the next look does."""
+        """Queue results that some recipients lack; without room, the next look does."""
         joined = {group.group_id: group for group in node.groups.joined()}
         with suppress(LocalError), self._store.transaction():
             node.results.queue_lacked(joined.get, self._records.record, self._operators, now)
@@ -334,13 +333,13 @@ class OrderedActions:
 
 
 def _is_found_out_later(running: _Running, end: End) -> bool:
-    """Say whether nobody knows how it ended, and it may be ending this agent: the next one finds out."""
+    """Return whether the end is unknown because it may be ending this agent: the next one finds out."""
     is_known = isinstance(running.begun, StepBegun) or end.state is not CommandState.UNKNOWN
     return not is_known and running.begun.invocation.ends is not Ends.NOTHING
 
 
 def _looked(running: _Running, now: Now) -> End | None:
-    """Return how a program has ended, if it has; once it has, it is asked no more."""
+    """Return how a program has ended, if it has; it is not asked again after that."""
     if running.end is None and running.program is not None:
         try:
             end = running.program.look(now.monotonic_us)

@@ -161,7 +161,7 @@ _FEWER = "use --for all, or --for label:NAME"
 
 
 def _check_kind(members: list[Member], key: str) -> None:
-    """Check that boards are given what boards have, and others what they have."""
+    """Check that boards get boards' settings, and others get others'."""
     wrong = [each for each in members if each.is_board != (key in BOARD_KEYS)]
     if wrong:
         name = printable(wrong[0].label or device_name(wrong[0].keys.signing_public))
@@ -170,7 +170,7 @@ def _check_kind(members: list[Member], key: str) -> None:
 
 
 def _check_open(held: Iterable[Mapping[str, GivenOrder]], key: str) -> None:
-    """Check that nobody is about to write down for all what has been a secret so far."""
+    """Refuse to publish for all a key whose value has been secret."""
     for orders in held:
         if key in orders and orders[key].order.sealed is not None:
             raise SettingError(
@@ -200,7 +200,6 @@ def differences(device: Device, manifest: GroupManifest, selector: str, key: str
 
 
 def _reported(device: Device, manifest: GroupManifest, member: Member) -> tuple[dict[str, ReportedSetting], int | None]:
-    """Return what a member has last said, by key, and when that came."""
     if member.keys.signing_public == device.node.identity.signing_public:
         own = [each for each in device.store.ordered_settings.all() if each.group_id == manifest.group_id]
         return {each.key: each.reported for each in own}, device.now().wall_us
@@ -213,7 +212,6 @@ def _reported(device: Device, manifest: GroupManifest, member: Member) -> tuple[
 def _of_board(
     device: Device, manifest: GroupManifest, member: Member, given: GivenOrder
 ) -> tuple[dict[str, ReportedSetting], int | None]:
-    """Return what a board has said of an order: it answers each by itself."""
     order = given.operation.id
     kept = device.store.order_results.of_device(manifest.group_id, order, member.keys.signing_public)
     if kept is None:
@@ -278,7 +276,6 @@ def setting_history(device: Device, manifest: GroupManifest, key: str) -> list[S
 
 
 def _reverted(device: Device, manifest: GroupManifest, key: str) -> dict[OperationId, list[str]]:
-    """Return by order the devices that say it has gone back there."""
     found: dict[OperationId, list[str]] = {}
     for member in manifest.members:
         reported = _reported(device, manifest, member)[0].get(key)

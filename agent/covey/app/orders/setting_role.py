@@ -120,12 +120,10 @@ class OrderedSettings:
         return min(due)
 
     def _within(self, work: Callable[[], list[str]]) -> list[str]:
-        """Do what stores something, in a transaction of its own."""
         with self._store.transaction():
             return work()
 
     def _try(self, now: Now, running_us: int) -> list[str]:
-        """See whether a relay that operators named answers, or has had its time."""
         if self._layer.relays_answer():
             return self._within(lambda: self._obedience.prove(now.wall_us, (SettingState.TRIED,)))
         if running_us < RELAY_TRIAL_US:
@@ -142,7 +140,7 @@ class OrderedSettings:
             self._restart_wanted = True
 
     def _report_settings(self, node: Node, now: Now) -> None:
-        """Report what became of it; what has to wait for an acknowledgement is looked at again."""
+        """Report results; those that wait for an acknowledgement are looked at again."""
         given = self._records.all()
         waiting = False
         try:

@@ -75,12 +75,10 @@ class OpenInvitation:
     code: str | None
 
     def _pairing(self) -> Pairing | None:
-        """Return what has become of the ceremony; None where there is none."""
         found = self.device.store.pairings.all()
         return next((each for each in found if each.secret_hash == self.invite.secret_hash), None)
 
     def _used_by(self) -> DeviceKey | None:
-        """Return the signing key of the device that has joined with it."""
         found = self.device.store.invites.all()
         return next((each.used_by for each in found if each.secret_hash == self.invite.secret_hash), None)
 
@@ -264,7 +262,7 @@ def named_operators(device: Device, group_id: GroupId, keys: Sequence[DeviceKey]
 
 
 def _with_enrolment(code: str | None, enrolment: str | None) -> str | None:
-    """Return a code as a person types it; a shared password of somebody's own choice may not go into it."""
+    """Return a code as a person types it; without a shared password that somebody chose."""
     if code is None or enrolment is None or not _TYPED.fullmatch(enrolment):
         return code
     return f"{code}-{enrolment}"

@@ -180,7 +180,6 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tu
 
 
 def _name_of_code(meeting: Meeting) -> str:
-    """Return by what the state remembers a code: nobody answers at one that was used."""
     return f"code {digest(_CODE_DOMAIN, meeting.password[1]).hex()[:16]}"
 
 
@@ -209,7 +208,7 @@ def ask_inviter(
 
 
 def _allow(device: Device, operators: tuple[DeviceKey, ...], commands: tuple[str, ...]) -> None:
-    """Let the operators that are obeyed now have these actions done, where the owner's settings name none."""
+    """Let the present operators run these actions, if the owner's settings name none."""
     if operators and commands and not device.config.operations.commands:
         device.folder.configuration.change({"operations.commands": commands})
 
@@ -217,7 +216,7 @@ def _allow(device: Device, operators: tuple[DeviceKey, ...], commands: tuple[str
 def _obeyed(
     device: Device, operators: tuple[DeviceKey, ...], labels: Mapping[DeviceKey, str], witness: Witness
 ) -> tuple[DeviceKey, ...]:
-    """Return whom of those that an invite names to obey: as the person says, where the configuration says nothing."""
+    """Return which of an invite's operators to obey: the person decides unless the configuration does."""
     if device.config.operations.operators:
         witness.keeps_own()
         return ()
@@ -225,7 +224,7 @@ def _obeyed(
 
 
 def _pin(device: Device, invite: Invite, operators: tuple[DeviceKey, ...], *, personal: bool) -> None:
-    """Obey these in the invite's group, in place of whom an earlier invite of it brought."""
+    """Pin these operators in the invite's group, replacing those of an earlier invite."""
     if personal:
         device.store.personal.pin(invite.group_id)
     inviter = invite.inviter.signing_public
@@ -255,7 +254,6 @@ def _take_relay(device: Device, url: str, authorities: Path | None = None) -> bo
 
 
 def _on_relay(device: Device, url: str, witness: Witness, *, taken: bool) -> Device:
-    """Return the device with the relay that it has taken, if it has."""
     if not taken:
         return device
     witness.relay_taken(url)
@@ -263,7 +261,6 @@ def _on_relay(device: Device, url: str, witness: Witness, *, taken: bool) -> Dev
 
 
 def _read(device: Device, text: str, terms: Terms) -> tuple[Meeting | None, Invite | None]:
-    """Return where to meet the inviter, or the invite that needs no meeting."""
     named = terms.relay_url or device.config.relay.url
     ca_file = terms.ca_file or device.config.relay.ca_file
     authorities = Path(ca_file) if ca_file else None
@@ -400,7 +397,7 @@ def _relay_of(device: Device, meeting: Meeting, terms: Terms, *, proved: bool) -
 
 
 def _patience(device: Device, machine: Joiner, witness: Witness, stopping: list[int]) -> Callable[[], bool]:
-    """Return what says whether the person has given up, and tells them once that nobody has answered yet."""
+    """Return a function that says whether the person gave up, and reports once that nobody has answered yet."""
     worried_at_us = device.clock.monotonic_us() + _NOBODY_YET_US
     warned: list[bool] = []
 
@@ -414,7 +411,6 @@ def _patience(device: Device, machine: Joiner, witness: Witness, stopping: list[
 
 
 def _first_contact(device: Device, meeting: Meeting) -> bool:
-    """Reach the relay; return whether it is proved already to be who it says."""
     allow_tls12 = device.config.relay.allow_tls12
     with stop_signals() as stopping:
         proved = first_contact.is_proved(
@@ -429,13 +425,12 @@ def _first_contact(device: Device, meeting: Meeting) -> bool:
 
 
 def _prove(device: Device, meeting: Meeting, admission: Admission) -> None:
-    """Have the relay that was met prove itself, now that the inviter has said whom to trust."""
     url = _reachable(admission.relay_url, meeting.relay_url)
     first_contact.prove(url, admission.certificates, allow_tls12=device.config.relay.allow_tls12)
 
 
 def _keep(device: Device, meeting: Meeting, admission: Admission, *, needs: bool) -> None:
-    """Make the account and the join durable: files first, then the join, which is what goes on after a restart."""
+    """Make the account and the join durable: files first, then the join, which continues after a restart."""
     from covey.adapters.keys.relay_credential import keep_credential
 
     folder = device.folder
@@ -455,7 +450,7 @@ def _keep(device: Device, meeting: Meeting, admission: Admission, *, needs: bool
 
 
 def _reachable(announced: str, used: str) -> str:
-    """Return the relay's URL: as the inviter told it, unless that is the inviter's own machine."""
+    """Return the relay's URL: the inviter's, unless it names the inviter's own machine."""
     try:
         host, _, _ = parse_url(announced)
     except ConfigurationError:

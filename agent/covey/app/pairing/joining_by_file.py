@@ -74,7 +74,7 @@ def ask_by_file(
 
 
 def _passes(error: PairingError | RelayError) -> bool:
-    """Say whether time may help: nobody was there, or no relay, or this machine does not know the time yet."""
+    """Return whether waiting may help: no inviter, no relay, or no known time yet."""
     if isinstance(error, PairingError):
         return Ending(error.code) in {Ending.EXPIRED, Ending.VANISHED, Ending.CANCELLED}
     cause = error.__cause__

@@ -80,7 +80,6 @@ def attend(
 
 
 def _await_answers(events: Queue[RelayEvent], published: set[int | PublishRefusal], clock: Clock) -> None:
-    """Wait until the relay has answered what was said, for a while."""
     published.difference_update(PublishRefusal)
     deadline_us = clock.monotonic_us() + _LAST_WORDS_US
     while published and (left_us := deadline_us - clock.monotonic_us()) > 0:

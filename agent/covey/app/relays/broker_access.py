@@ -239,7 +239,6 @@ def known_enrolment_password(folder: StateFolder) -> str | None:
 
 
 def _identity(path: Path) -> BrokerAccount:
-    """Read what `covey broker enrol --json --output` wrote."""
     from covey.adapters.broker.examination import BrokerAccount
 
     try:
@@ -262,7 +261,6 @@ def _shared(password: str | None) -> str:
 
 
 def _user_name(text: str) -> str:
-    """Return the user name that a person means: itself, or the signing key as `covey key show` prints it."""
     if text.startswith("covey-"):
         try:
             return key_from_text("sign", text).hex()

@@ -62,7 +62,6 @@ def export_files(device: Device, folder: Path, to: str | None) -> Iterator[Expor
 
 
 def _recipients(device: Device, wanted: str | None) -> list[DeviceKey]:
-    """Return the devices that this one writes to: those of its groups, and those that something waits for."""
     own = device.node.identity.signing_public
     members = {
         member.keys.signing_public
@@ -79,7 +78,6 @@ def _recipients(device: Device, wanted: str | None) -> list[DeviceKey]:
 
 
 def _export_to(device: Device, recipient: DeviceKey, folder: Path) -> tuple[int, list[str]]:
-    """Write what waits for a recipient; return (messages, names of the files)."""
     own = device.node.identity.signing_public
     stem = f"{device_name(own)}-to-{device_name(recipient)}"
     answers = [ExportEntry(recipient, each) for each in device.node.export.answers_for(recipient, device.now())]
@@ -147,7 +145,7 @@ def _import_file(device: Device, path: Path) -> Imported:
 
 
 def _take(device: Device, envelopes: list[bytes], counts: dict[str, int]) -> None:
-    """Deal with envelopes in one commit, and tell from the counters what became of them."""
+    """Process envelopes in one commit, and report the results from the counters."""
     before = device.store.counters.values()
     with device.store.transaction():
         for envelope in envelopes:

@@ -102,8 +102,6 @@ def hand_over(device: Device, named: str | None, seconds: float) -> HandedOver:
 
 
 def _wait_handed_over(device: Device, places: dict[DeviceKey, Place], seconds: float) -> list[DeviceKey]:
-    """Wait until a mailbox, or the recipient itself, has said that it keeps all of it; return whose nobody keeps."""
-
     def open_ones() -> list[DeviceKey]:
         return [each for each, upto in places.items() if not device.store.mailbox.is_handed_over(each, upto)]
 

@@ -105,7 +105,7 @@ def _look_after(
     stopping: Sequence[int],
     seen: Stamps,
 ) -> None:
-    """Keep in force what the files say, until mosquitto ends or a signal comes."""
+    """Keep the files in force until mosquitto ends or a signal arrives."""
     look_at = time.monotonic() + _CERTIFICATE_S
     while not stopping:
         if mosquitto.ended:
@@ -126,7 +126,8 @@ def _look_after(
 
 
 def _shut_out(place: ServedFolder, account: str) -> None:
-    """Take an account away that subscribes to more than the broker's memory holds; joiners' gets another password."""
+    """Remove an account that subscribes to more than the broker's memory holds; the joiners' account gets another
+    password."""
     if account == ENROLMENT_ACCOUNT:
         share_enrolment(place.password_file, draw_enrolment_password())
         remedy = "waiting invites are void: invite again"

@@ -97,7 +97,6 @@ def change_first(folder: StateFolder, url: str | None, named: NamedAccess) -> No
 
 
 def _certificate_settings(named: NamedAccess) -> dict[str, str]:
-    """Return the settings that name a certificate's files, which stay where they are; checked."""
     if named.certificate is None and named.key is None:
         return {}
     if named.certificate is None or (named.certificate == "-" and named.key is not None):
@@ -112,7 +111,6 @@ def _certificate_settings(named: NamedAccess) -> dict[str, str]:
 
 
 def _bundle(named: NamedAccess) -> str | None:
-    """Return the certificate and key that stdin brings, to be kept in the state folder."""
     if named.certificate != "-":
         return None
     from covey.adapters.keys.relay_credential import is_certificate

@@ -133,6 +133,6 @@ def _committed() -> tuple[str, str]:
 
 
 def _user(folder: StateFolder) -> str:
-    """Return whose processes may read the folder: mosquitto that root starts becomes that user."""
+    """Return which user reads the folder: mosquitto started by root changes to that user."""
     owner = folder.path.stat().st_uid if os.geteuid() == 0 else os.geteuid()
     return pwd.getpwuid(owner).pw_name

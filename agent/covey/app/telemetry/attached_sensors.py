@@ -129,7 +129,6 @@ class AttachedSensors:
                 self._store.sensor_positions.set(each.feed.name, each.written)
 
     def _report_committed(self) -> None:
-        """Tell the feeds what is committed, once all is that they gave."""
         if self._outflow.waiting:
             return
         for each in self._known:
@@ -164,7 +163,6 @@ class AttachedSensors:
             sensor.counted, sensor.counted_us = dropped, now.monotonic_us
 
     def _forget_others(self, now: Now) -> None:
-        """Forget what was noted of sensors that are no longer configured."""
         here = {each.feed.name for each in self._known}
         forget_sensors(self._store, here, now.wall_us)
         gone = [name for name in self._store.sensor_positions.names() if name not in here]

@@ -54,7 +54,7 @@ def open_vault_place(device: Device, vault: str | None) -> PiecewiseStore:
 
 
 def _is_nearly_full(location: str, folder: Path) -> bool:
-    """Say whether the disk of a vault in a directory is nearly full; an object store has room."""
+    """Return whether the disk of a folder's vault is nearly full; an object store has room."""
     path = folder / location
     if "://" in location or not path.exists():
         return False

@@ -144,7 +144,6 @@ class Collector:
         return self._deadline_us
 
     def _look_for_room(self, now: Now) -> None:
-        """See whether the vault's disk is nearly full, now and then."""
         if self._looked_at_us is not None and now.monotonic_us < self._looked_at_us + SCARCE_LOOK_US:
             return
         self._looked_at_us, landing = now.monotonic_us, self._store.landing
@@ -162,16 +161,15 @@ class Collector:
             self._note(VAULT_CONDITION, "its disk is nearly full" if scarce else "", now)
 
     def _note(self, condition: str, value: str, now: Now) -> None:
-        """Note a condition for `covey status`, where it has changed."""
         with suppress(StorageError):  # a disk that takes nothing shows otherwise
             if self._store.conditions.values().get(condition, ("", 0))[0] != value:
                 with self._store.transaction():
                     self._store.conditions.set(condition, value, now.wall_us)
 
     def _stage_orders(self, node: Node) -> None:
-        """Put orders of the groups that this device collects for into the landing; what finds no room, the next time.
+        """Put orders of collected groups into the landing; what finds no room goes the next time.
 
-        No acknowledgement waits for them: what this device loses of its history it is given again, and lands again.
+        No acknowledgement waits for them: lost history arrives again, and lands again.
         """
         generation = node.groups.generation, node.history.generation
         if generation == self._staged:
@@ -191,7 +189,6 @@ class Collector:
         return self._store.operations.of_kinds_after(group_id, ORDER_KINDS, after, most)
 
     def _stage_some(self, group_id: GroupId) -> bool:
-        """Put some orders into the landing; return whether there was room for them."""
         with self._store.transaction():
             for each in self._orders_to_stage(group_id, _ORDERS_AT_ONCE):
                 operation = read_operation(each.raw, verify=False)
@@ -295,7 +292,7 @@ class Collector:
         return None
 
     def _plan(self, now: Now) -> LandingPlan | None:
-        """Return the plan that is committed, by this process or another one of the device, or commit one."""
+        """Return the committed plan, by any process of the device, or commit one."""
         with self._store.transaction():
             planned = self._store.landing.plan()
             waiting = self._store.landing.waiting(SEGMENT_BYTES, MAXIMUM_SEGMENT_RECORDS)
@@ -329,7 +326,6 @@ class Collector:
         raise _rival()
 
     def _write(self, plan: LandingPlan, messages: list[LandedMessage], now: Now) -> None:
-        """Put the segment and then the manifest that lists it."""
         entry = self._put_segment(plan, [SegmentRecord(each.received_at_us, each.message) for each in messages])
         for _ in range(_TRIES):
             try:
@@ -390,7 +386,7 @@ class Collector:
         return entry
 
     def _fold(self, key: VaultKey) -> SegmentRange | None:
-        """Put the oldest listed segments into a range when the list has grown long (004.11)."""
+        """Move the oldest listed segments into a range once the list is long (004.11)."""
         manifest = self._vault.manifest
         if manifest is None or len(manifest.segments) < 2 * VAULT_RANGE_SEGMENTS:
             return None

@@ -99,7 +99,6 @@ class Compactor:
     # -- merging ------------------------------------------------------------------------------------------------------
 
     def _merge(self, batch: list[Group], now_us: int, outcome: Compaction) -> None:
-        """Put the merged segments of some groups, and the manifest that lists them."""
         merged: list[SegmentEntry] = []
         replaced: list[SegmentEntry] = []
         for chosen in batch:
@@ -118,7 +117,6 @@ class Compactor:
             self._node.publish(lambda: self._rewritten(merged, tuple(replaced), now_us))
 
     def _opened(self, group: Group, outcome: Compaction) -> list[OpenedSegment] | None:
-        """Return everything that a group holds, or None where a segment of it is not what the manifest lists."""
         found: list[OpenedSegment] = []
         for entry in group:
             try:
@@ -129,7 +127,7 @@ class Compactor:
         return found
 
     def _rewritten(self, merged: list[SegmentEntry], replaced: Group, now_us: int) -> VaultManifest:
-        """Return the manifest that lists merged segments in the place of others; its objects are put."""
+        """Return the manifest that lists merged segments in place of others, once its objects are stored."""
         found, key = self._node.substituted(merged, replaced), self._vault.newest_key
         tombstone, content = merging.seal_tombstone(key, self._node.public, found.gone, now_us)
         self._vault.objects.put(documents.tombstone_key(self._node.vault_id, self._vault.node, tombstone), content)
@@ -141,7 +139,6 @@ class Compactor:
     # -- deleting -----------------------------------------------------------------------------------------------------
 
     def _bury(self, grace_us: int, now_us: int, outcome: Compaction) -> None:
-        """Delete what tombstones name whose grace time is over, then the tombstones."""
         listing = self._node.listing()
         if listing is None:
             return
@@ -166,7 +163,6 @@ class Compactor:
 
 
 def _seal(key: VaultKey, public: DeviceKey, group: Group, opened: list[OpenedSegment]) -> tuple[SegmentEntry, bytes]:
-    """Return the one segment of a group: a thinned one where any of them is."""
     if not any(entry.is_thinned for entry in group):
         return segments.seal_merged(key, public, [part for each in opened for part in each.parts])
     created_at_us = max(entry.created_at_us for entry in group)
@@ -185,7 +181,6 @@ def _count(outcome: Compaction, group: Group) -> None:
 
 
 def _batches(chosen: list[Group]) -> Iterator[list[Group]]:
-    """Yield groups that one manifest brings in: about as many segments as a range has."""
     batch: list[Group] = []
     for group in chosen:
         batch.append(group)

@@ -112,7 +112,6 @@ def _take(
 
 
 def _telemetry_of(reader: VaultReader, node: str, entry: SegmentEntry, author: DeviceKey) -> Iterator[Message]:
-    """Yield the readable telemetry of one device in a segment."""
     content = reader.segment(node, entry)
     if content is None:
         return

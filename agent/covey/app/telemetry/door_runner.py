@@ -111,7 +111,6 @@ class DoorRunner:
         return self._survey
 
     def _planned(self, survey: Survey) -> Batch | None:
-        """Return the batch that was planned before, if it can be had; what is gone of it is passed over."""
         plan = self.file.plan(self.entry.name)
         if plan is None:
             return None
@@ -121,7 +120,6 @@ class DoorRunner:
         return found if isinstance(found, Batch) else None
 
     def _following(self, survey: Survey) -> Batch | None:
-        """Plan what comes next of the node whose turn it is; return None where no node has anything."""
         if self.file.plan(self.entry.name) is not None:
             return None
         for place in range(len(survey.nodes)):
@@ -140,7 +138,7 @@ class DoorRunner:
         return None
 
     def _gives_up(self, gap: DoorGap) -> bool:
-        """Say whether a gap has been waited for for long enough; those that follow it without a break wait no more."""
+        """Return whether a gap was waited for long enough; adjacent following ones wait no longer."""
         now_us = int(time.monotonic() * 1e6)
         since_us = self._waits_since_us.setdefault(gap.node, now_us)
         if since_us == now_us:
@@ -199,7 +197,6 @@ class DoorRunner:
         return self._wait(str(error))
 
     def _divide(self, batch: Batch) -> None:
-        """Plan the first half of a batch in its place; the other half follows it."""
         half = Plan(batch.plan.node, batch.plan.first, batch.ends[len(batch.messages) // 2 - 1])
         self.file.keep(self.entry.name, half)
         self._batch = None

@@ -215,7 +215,6 @@ def try_doors(folder: StateFolder, name: str | None) -> list[DoorTrial]:
 
 
 def _sent(entry: DoorEntry, folder: StateFolder, batch: DoorBatch) -> str:
-    """Send a batch, and return why it was not taken, or nothing."""
     try:
         door = open_door(replace(entry, name=f"{entry.name}-test"), folder.path)  # whose will speaks of it alone
         try:

@@ -110,7 +110,6 @@ class Eraser:
         return outcome
 
     def _last_reached(self, due: ErasureDue) -> int:
-        """Return the last position that is looked at, 0 where nothing is."""
         listing = self._node.listing()
         if listing is None:
             return 0
@@ -121,8 +120,6 @@ class Eraser:
         return self._store.landing.came_until(due.author, due.until_us)
 
     def _note(self, erasure: Erasure, now_us: int) -> None:
-        """Have the manifest say what is erased (rules 1 and 5)."""
-
         def following() -> VaultManifest:
             manifest = self._vault.manifest
             assert manifest is not None
@@ -136,7 +133,7 @@ class Eraser:
     # -- segments -----------------------------------------------------------------------------------------------------
 
     def _rewritten(self, due: ErasureDue, now_us: int, outcome: Erased, progress: Progress) -> Iterator[_Rewritten]:
-        """Yield what has to be written anew: of all, as few segments as hold what is left of many."""
+        """Yield rewritten segments; with an age limit, as few as the rest of many fits into."""
         listing = self._node.listing()
         if listing is None:
             return
@@ -153,14 +150,14 @@ class Eraser:
         yield from _joined(waiting)
 
     def _settled(self, entries: Group) -> Group:
-        """Return the segments that no collector compares with its plan any more: all but, perhaps, the newest."""
+        """Return the segments that no collector compares with its plan: all but, perhaps, the newest."""
         plan = self._store.landing.plan()
         if plan is None or not entries or plan.number > entries[-1].number:
             return entries
         return entries[:-1]
 
     def _thinned(self, entry: SegmentEntry, due: ErasureDue, now_us: int, outcome: Erased) -> _Rewritten | None:
-        """Return what is left of a segment; None where it stays as it is."""
+        """Return the rest of a segment; None if it is unchanged."""
         if due.author is None and entry.is_thinned and 2 * entry.size >= SEGMENT_BYTES:
             return None  # what is left of what was old before: another look would find nothing
         try:
@@ -172,7 +169,6 @@ class Eraser:
         return _Rewritten((entry,), left, gone) if gone or due.author is None else None
 
     def _replace(self, batch: list[_Rewritten], now_us: int, outcome: Erased) -> None:
-        """Put what is left of some segments, and the manifest that lists it; delete ranges that it names no more."""
         new: list[SegmentEntry] = []
         for each in batch:
             created_at_us = max(entry.created_at_us for entry in each.group)
@@ -226,7 +222,7 @@ class Eraser:
 
 
 def _joined(waiting: list[_Rewritten]) -> Iterator[_Rewritten]:
-    """Yield neighbours as one, unless it would be one segment as it is."""
+    """Yield neighbours as one, except one that would not change."""
     gone = sum(each.gone for each in waiting)
     if gone or len(waiting) > 1:
         group = tuple([entry for each in waiting for entry in each.group])

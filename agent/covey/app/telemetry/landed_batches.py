@@ -97,7 +97,6 @@ class LandedBatches:
     def _records(
         self, manifest: VaultManifest, node: str, gathered: _Gathering, until: int
     ) -> Iterator[tuple[SegmentRecord, ...] | DoorGap]:
-        """Yield the messages of each segment, and a gap where one cannot be read; tell `gathered` of each one's end."""
         for planned in self._entries(manifest, node, gathered.place.number, until):
             place = gathered.place.number
             if isinstance(planned, DoorGap) or planned.first > place:
@@ -117,7 +116,6 @@ class LandedBatches:
                 gathered.pass_to(entry.number + 1)
 
     def _entries(self, manifest: VaultManifest, node: str, first: int, until: int) -> Iterator[SegmentEntry | DoorGap]:
-        """Yield the segments of these positions; a range that cannot be read is a gap of all that it names."""
         while first <= until:
             ranged = next((each for each in manifest.ranges if each.last >= first), None)
             upto = until if ranged is None else min(until, ranged.last)

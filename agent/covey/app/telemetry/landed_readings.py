@@ -143,7 +143,7 @@ def _readings(message: DoorMessage, label: str) -> Iterator[LandedReading]:
 
 
 def _time(at_us: int) -> str:
-    """Return a time for machines; one that no calendar has, as a device may say, stands at the calendar's end."""
+    """Return a time for machines; one beyond the calendar becomes its end."""
     within = min(max(at_us, _FIRST_US), _LAST_US)
     return (_EPOCH + timedelta(microseconds=within)).isoformat(timespec="microseconds")
 

@@ -235,7 +235,6 @@ class NewestReadings:
             self._take_some(newest_first[first : first + _AT_ONCE], verify=verify)
 
     def _take_some(self, records: Sequence[SegmentRecord], *, verify: bool) -> None:
-        """Take what some records of a segment say, and write it."""
         messages = [found for record in records if (found := self._message(record)) is not None]
         known = self._table.said(list({message.author for message, _ in messages if self._is_wanted(message)}))
         said: dict[DeviceKey, NewestOfDevice] = {}
@@ -262,7 +261,7 @@ class NewestReadings:
                     self._table.keep_board(DeviceKey(bytes.fromhex(board[1])), _version(device.values[name, unit]))
 
     def _message(self, record: SegmentRecord) -> tuple[Message, int] | None:
-        """Return what a record of a segment says of its author, and when it was taken; None of what is no message."""
+        """Return a segment record's message and when it was received; None for other records."""
         if record_kind(record.message) is not RecordKind.MESSAGE:
             return None
         try:
@@ -273,7 +272,7 @@ class NewestReadings:
         return (message, record.received_at_us) if message.type in {MessageType.LOSS, MessageType.TELEMETRY} else None
 
     def _is_wanted(self, message: Message) -> bool:
-        """Say whether a message is opened (rule 3)."""
+        """Return whether to open a message (rule 3)."""
         if self._only is not None and message.author != self._only:
             return False
         is_beyond = self._opened >= MAXIMUM_LOOK_MESSAGES
@@ -338,7 +337,6 @@ def segments_backwards(reader: VaultReader, nodes: Iterable[str]) -> Iterator[tu
 def _backwards(
     reader: VaultReader, nodes: Iterable[str], upto: dict[str, int], not_followed: dict[str, str]
 ) -> Iterator[tuple[str, SegmentEntry]]:
-    """Yield the segments of several nodes beyond those that are known, the newest first; note what is not followed."""
     return heapq.merge(
         *(_of_node(reader, node, upto.get(node, 0), not_followed) for node in nodes),
         key=lambda each: -each[1].created_at_us,

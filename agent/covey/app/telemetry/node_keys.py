@@ -136,7 +136,7 @@ class NodeKeys:
                 self._file.write(replace(held, epochs=epochs, reader_secret=held.reader_secret or self._rng(KEY_BYTES)))
 
     def _readers(self, groups: Groups) -> tuple[VaultKeyReader, ...]:
-        """Return whom the next key is for (rule 3)."""
+        """Return the readers of the next key (rule 3)."""
         held = self._file.read()
         members = {member.keys.signing_public for group in groups for member in group.members}
         nodes = {node_id(device): device for device in members - {self._identity.signing_public}}
@@ -196,7 +196,6 @@ def _version(content: KeyFile) -> tuple[bytes, frozenset[VaultKeyReader]]:
 
 
 def _names(shared: KeyObject, held: KeyFile) -> bool:
-    """Say whether a key object shows that its node holds our newest key."""
     try:
         return held.newest in shared.open(held.ring())
     except RemoteError:

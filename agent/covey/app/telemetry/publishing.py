@@ -103,7 +103,7 @@ def readings_of_lines(lines: Iterable[bytes | None], now_us: int | None = None) 
 
 
 def _lines(source: BinaryIO) -> Iterator[bytes | None]:
-    """Yield lines as they come; None where a pipe has been quiet for a while, so that a batch does not wait for it."""
+    """Yield lines; None when a pipe has been quiet for a while, so that a batch does not wait for it."""
     rest = b""
     while True:
         while not select.select([source], [], [], _QUIET_S)[0]:

@@ -67,7 +67,6 @@ def _take_up(messages: list[Message], store: SqliteStore) -> None:
 
 
 def _newest(manifest: VaultManifest) -> list[SegmentEntry]:
-    """Return the newest segments that are listed one by one, as many as rule 1 says; the oldest of them first."""
     chosen, size = list[SegmentEntry](), 0
     for entry in reversed(manifest.segments):
         size += entry.size
@@ -78,7 +77,6 @@ def _newest(manifest: VaultManifest) -> list[SegmentEntry]:
 
 
 def _messages(vault: NodeVault, entry: SegmentEntry) -> Iterator[Message]:
-    """Yield a segment's messages that came over links to this device (rule 2)."""
     ring = vault.keys.ring()
     content = vault.objects.get(documents.entry_key(ring.vault_id, vault.node, entry), MAXIMUM_SEGMENT_BYTES)
     try:

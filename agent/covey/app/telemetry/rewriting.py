@@ -144,7 +144,6 @@ class NodeRewriting:
         )
 
     def _named(self, key: VaultKey, each: SegmentRange | Group) -> SegmentRange:
-        """Return a range as it is, or put the object of a new one."""
         if isinstance(each, SegmentRange):
             return each
         named, content = documents.seal_range(key, self.public, each, self._rng(NONCE_BYTES))

@@ -60,7 +60,7 @@ class Sensors:
         self._outflow.flush(node, now)
 
     def _take_sample(self, node: Node) -> bool:
-        """Sample unless too much waits already; return whether the batches want to go."""
+        """Sample unless too much waits already; return whether batches are ready."""
         if not self._outflow.wanted(node):
             return False
         if self._outflow.full:

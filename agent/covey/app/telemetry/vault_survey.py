@@ -185,14 +185,14 @@ class VaultSurvey:
                     mirror.delete(gone)
 
     def _pull_keys(self, node: str, mirror: ObjectStore) -> None:
-        """Copy a node's key object: without it nobody else opens what is sealed with keys that came later."""
+        """Copy a node's key object: others need it to open objects under later keys."""
         key = key_object_key(self._keys.vault_id, NodeId(bytes.fromhex(node)))
         content = self._objects.get(key, MAXIMUM_KEY_OBJECT_BYTES)
         if content is not None and content != mirror.get(key, MAXIMUM_KEY_OBJECT_BYTES):
             mirror.put(key, content)
 
     def _opens_as(self, node: str, content: bytes, manifest: VaultManifest) -> bool:
-        """Say whether a manifest that was read again is the one that was followed; a newer one waits for next time."""
+        """Return whether a re-read manifest is the one that was followed; a newer one waits for next time."""
         try:
             return (
                 documents.open_vault_manifest(self._reader.key_for(node, content), NodeId(bytes.fromhex(node)), content)
@@ -204,7 +204,6 @@ class VaultSurvey:
     def _listing(
         self, reader: VaultReader, node: str, manifest: VaultManifest, apart_from: set[SegmentRange]
     ) -> _Listing | None:
-        """Return what a manifest names, but for some ranges and what these name; None where not all can be read."""
         vault_id, name = self._keys.vault_id, NodeId(bytes.fromhex(node))
         segments: dict[str, SegmentEntry] = {}
         others: set[str] = set()

@@ -121,15 +121,15 @@ class GroupCommands:
         return (_given(*self._read(each)) for each in operation_ids)
 
     def _forgotten(self, node: OrderNode) -> GivenCommand:
-        """Return what stands for a command of which nothing is known but by whom it was, and for whom."""
+        """Return a command of which only author and targets are known."""
         return GivenCommand(node.id[:ONCE_BYTES], self._group.group_id, node.id, node.author, _FORGOTTEN)
 
     def _ancestry(
         self, own: DeviceKey, since: ObeyedSince
     ) -> tuple[frozenset[OperationId], int | None, dict[OperationId, OrderNode]]:
-        """Return what follows an operation by which a device obeys, directly or not, as far as it bears on orders.
+        """Return the ancestry of the operation by which a device obeys, as far as it affects orders.
 
-        How high the first other one of these stands; None: there is none. And the commands whose words are forgotten.
+        That is: its ancestors; the height of its first other descendant, or None; and the forgotten commands.
         """
         following: set[OperationId] = set()
         above: set[int] = set()

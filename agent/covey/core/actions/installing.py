@@ -268,7 +268,7 @@ class Installing:
         return None if step is None else self._begun(each, step, definition)
 
     def _is_over(self, each: Installation, definition: ActionDefinition, moment: Moment) -> bool:
-        """Say whether a phase has taken too long; what is to be done then begins at the next look."""
+        """Return whether a phase has taken too long; the next look then acts on it."""
         waited_us = moment.monotonic_us - each.since_us
         match each.phase:
             case InstallationPhase.FETCHING if waited_us >= INSTALLER_FETCH_US:
@@ -289,7 +289,7 @@ class Installing:
         return True
 
     def _fetch(self, each: Installation, moment: Moment) -> StepBegun | None:
-        """Return what is run to get the file; None: it is waited for, or cannot be had."""
+        """Return the step that fetches the file; None while it is awaited or cannot be had."""
         try:
             invocation = self._staging.fetch(each)
         except ActionError as error:
@@ -303,7 +303,7 @@ class Installing:
         return StepBegun(each.operation, InstallerStep.FETCH, invocation)
 
     def _is_coming(self, each: Installation, moment: Moment) -> bool:
-        """Say whether a file is on its way, or has come since what asked for it was begun: then it is opened next."""
+        """Return whether a file is on its way, or has arrived since it was requested and is opened next."""
         was_asked = each.operation in self._asking
         self._asking.discard(each.operation)
         try:
@@ -373,7 +373,7 @@ def _has_ended(ends: Ends, each: Installation, moment: Moment) -> bool:
 
 
 def _why(step: InstallerStep, end: End) -> str:
-    """Return why a step went wrong, in a line: how it ended, and its error, or else the last line that it wrote."""
+    """Return why a step failed, in a line: how it ended, and its error or the last line it wrote."""
     how = end.why or f"{step.value} ended with {end.exit}"
     lines = [line.strip() for line in end.output.decode(errors="replace").splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]

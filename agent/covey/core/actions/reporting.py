@@ -137,6 +137,6 @@ def _hearers(group: GroupManifest, record: CommandRecord, operators: Collection[
 
 
 def _report(group_id: GroupId, result: OrderResult) -> Report:
-    """Return a result as a report. Nothing changes it but a board's word, which takes the place of its gateway's."""
+    """Return a result as a report; only a board's own word may replace its gateway's."""
     subject, digest = Subject(result.order + (result.board or b"")), (result.signature or b"")[:_DIGEST_BYTES]
     return Report(MessageType.ORDER_RESULT, group_id, subject, digest, result.to_wire())

@@ -125,7 +125,6 @@ class Checkpoints:
                 yield self._judged(self._proposal(node, operation))
 
     def _last_part(self, node: OrderNode) -> Operation | None:
-        """Return the operation of a node that is the last part of a checkpoint, unless it was forgotten."""
         operation = self._operation(node) if node.kind == OperationKind.CHECKPOINT else None
         return operation if operation is not None and self._is_last(operation) else None
 
@@ -215,7 +214,7 @@ def knows_admins(manifest: GroupManifest) -> bool:
 
 
 def _electors(manifest: GroupManifest, state: CheckpointState) -> frozenset[DeviceKey]:
-    """Return whose signatures count (rule 1)."""
+    """Return the electors (rule 1)."""
     members = [each for each in manifest.members if not each.is_board]
     if knows_admins(manifest):
         return frozenset(each.keys.signing_public for each in members if each.role is Role.ADMIN)

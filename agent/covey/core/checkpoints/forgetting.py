@@ -85,7 +85,7 @@ def _may_go(shape: OperationShape) -> bool:
 def _settled_orders(
     records: OperationRecords, group_id: GroupId, covered: list[OrderNode], base: Checkpoint
 ) -> frozenset[OperationId]:
-    """Return the orders whose words nobody needs any more who has nothing to do with them (rule 4)."""
+    """Return the orders that no device needs any more except those that still run or report them (rule 4)."""
     state = base.state
     if state is None or base.objection:
         return frozenset()
@@ -93,7 +93,7 @@ def _settled_orders(
 
 
 def _judged_by(covered: list[OrderNode], state: CheckpointState) -> set[OperationId]:
-    """Return what stays of profiles and approvals, and what the checkpoint itself follows (rule 2)."""
+    """Return the profiles and approvals to keep, and the checkpoint's own ancestors (rule 2)."""
     found, checkpoints = set(), set()
     for node in covered:
         if node.kind == OperationKind.CHECKPOINT:

@@ -172,10 +172,10 @@ def _from_wire(value: object) -> Remains:
 
 
 def _check_target(it: Remains) -> None:
-    """Check that what stands for an order has a target, and nothing else has.
+    """Check that a placeholder for an order has a target, and no other has.
 
     Raises:
-        RemoteError: it is not so.
+        RemoteError: otherwise.
     """
     if it.kind not in TARGETED_KINDS:
         if it.target:

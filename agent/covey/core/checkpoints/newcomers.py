@@ -107,7 +107,6 @@ class Newcomers:
         return None if raw is None else read_manifest(raw, verify=False)
 
     def _graph(self, group_id: GroupId, base: Checkpoint, pull: HistoryPull) -> HistoryGraph | None:
-        """Return the first parts with something that an asker lacks; None where there are none."""
         assert base.state is not None, "it counts"
         wanted, operations = set(pull.wanted), self._records.operations
 
@@ -154,7 +153,6 @@ class Newcomers:
         return length <= BUNDLE_OPERATION_BYTES and self._answering.fits_a_relay(items, length)
 
     def _proof(self, group_id: GroupId, base: Checkpoint) -> Iterator[bytes]:
-        """Yield the parts of a checkpoint, the first one first, and the approvals of it."""
         parts: list[bytes] = []
         found: OperationId | None = base.id
         while found is not None:
@@ -236,25 +234,22 @@ class Newcomers:
         return taken, asked
 
     def _lacks(self, group_id: GroupId, graph: HistoryGraph) -> bool:
-        """Say whether something of a graph is not known here that is to be taken."""
         held = self._records.operations.held
         return any(held(group_id, each.id) is None for each in graph.remains[: graph.count])
 
     def _rest_us(self, group_id: GroupId, now: Now) -> int:
-        """Return how long to wait on for somebody who has kept everything (rule 3); 0 where that is over."""
+        """Return how long to wait for a member that has kept everything (rule 3); 0 once that is over."""
         if group_id in self._begun:
             return 0
         wait = self._count(group_id, now)
         return max(0, min(GRAPH_WAIT_US - (wait.since_given_us or 0), GRAPH_WAIT_LONGEST_US - wait.whole_us))
 
     def _counted(self, now: Now) -> dict[GroupId, int]:
-        """Return up to when each wait is stored; those that go on over a start are counted from there on."""
         if self._counted_at_us is None:
             self._counted_at_us = dict.fromkeys(self._records.catching_up.offered(), now.monotonic_us)
         return self._counted_at_us
 
     def _count(self, group_id: GroupId, now: Now) -> OfferWait:
-        """Count and store how long a wait has lasted, and return it."""
         counted = self._counted(now)
         elapsed_us = min(now.monotonic_us - counted.get(group_id, now.monotonic_us), GRAPH_WAIT_US)
         wait = self._records.catching_up.offer_wait(group_id) or OfferWait(None, 0)
@@ -271,13 +266,11 @@ class Newcomers:
         self._records.catching_up.forget_offer(group_id)
 
     def _note(self, message: Message, came: int, now: Now, *, more: int) -> None:
-        """Show people what is under way, and from whom."""
         self._records.catching_up.note(
             message.group_id, message.author, taken=came, waiting=0, more=more, now_us=now.wall_us
         )
 
     def _take(self, group_id: GroupId, state: CheckpointState, graph: HistoryGraph, taken: Taken, now: Now) -> int:
-        """Take what is whole, and remember the rest, lowest first; return of how many something is known now."""
         profile = None if state.profile is None else state.profile.operation
         operations = self._records.operations
         whole = {each.id: each for each in map(read_operation, graph.operations)}
@@ -331,7 +324,6 @@ class Newcomers:
 
 
 def _settled_by(operations: OperationRecords, group_id: GroupId, state: CheckpointState) -> frozenset[OperationId]:
-    """Return which orders a state settles."""
     covered = covered_by(operations.nodes(group_id), operations.frontier(group_id, state.covers))
     return settled(operations, group_id, covered, weigh_covered(operations, group_id, covered, state.pins))
 
@@ -341,7 +333,6 @@ def _counts(found: Checkpoint) -> bool:
 
 
 def _length(it: Remains) -> int:
-    """Return how long what remains of an operation is in a message, at most."""
     return 160 + (2 + len(it.id)) * len(it.parents) + len(it.target)
 
 

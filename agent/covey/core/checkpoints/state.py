@@ -204,7 +204,7 @@ def _given(
 
 
 def _kept(newest_first: Iterable[tuple[str, KeptOrder]]) -> dict[str, tuple[KeptOrder, ...]]:
-    """Return what can hold for somebody (rule 2)."""
+    """Return the orders that can still hold for a device (rule 2)."""
     found: dict[str, list[KeptOrder]] = {}
     for key, order in newest_first:
         kept = found.setdefault(key, [])

@@ -110,7 +110,6 @@ class ContentExchange:
         return self._fetches
 
     def _open_fetches(self) -> list[Fetch]:
-        """Return what is fetched now: of the groups that this device is in."""
         open_now = (each for each in self._current().values() if not each.is_complete)
         return [each for each in open_now if self._holds(each.wanted.group_id)]
 
@@ -158,7 +157,8 @@ class ContentExchange:
         return min(found, default=None)
 
     def _candidates(self, wanted: WantedFile) -> Iterator[DeviceKey]:
-        """Yield whom to ask: who offered the file, collectors, then the others, in an order of this device's own."""
+        """Yield the members to ask: the one that offered the file, collectors, then the others, in this device's own
+        order."""
         group = self._groups.group(wanted.group_id)
         collectors = {each.keys.signing_public for each in group.with_capability(COLLECTOR)}
         members = {each.keys.signing_public for each in group.members if not each.is_board}
@@ -180,7 +180,7 @@ class ContentExchange:
         return None
 
     def _part(self, portion: _Portion) -> ContentPart:
-        """Return the next part, within one chunk; without content where it is not here, or not given (rule 5)."""
+        """Return the next part, within one chunk; empty if it is not here, or not given (rule 5)."""
         left_of_chunk = CHUNK_BYTES - portion.position % CHUNK_BYTES
         size = min(left_of_chunk, portion.end - portion.position, max(1, self._carriage.maximum_payload - _AROUND_PART))
         content = self._records.read(portion.group_id, portion.hash, portion.position, size)

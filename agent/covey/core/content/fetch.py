@@ -197,7 +197,6 @@ class Fetch:
             self._portions.clear()
 
     def _choose(self, candidates: Iterable[DeviceKey], now: Now) -> bool:
-        """End a holder's turn, and choose the next one; False where the fetch rests (rule 2)."""
         self._open.clear()
         self._portions.clear()
         if not self.progress.synchronise():
@@ -228,7 +227,7 @@ class Fetch:
         self._rest_us = min(2 * self._rest_us, FETCH_REST_US)
 
     def _is_running_low(self) -> bool:
-        """Say whether so little is still to come of what was asked for that more may be asked."""
+        """Return whether so little of the request is outstanding that more may be requested."""
         return self._portions.asked_to - self._position - len(self._open) <= self._portions.size // 2
 
     def _next_pull(self) -> ContentPull:

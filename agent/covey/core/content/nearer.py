@@ -71,7 +71,6 @@ def _take(
     is_wanted: Callable[[], bool],
     now_us: Callable[[], int],
 ) -> NearEnd | None:
-    """Take the pieces of one answer; None where all of it was of use."""
     had_index, opened = progress.has_index, b""
     for piece in pieces:
         size = len(opened) + len(piece)

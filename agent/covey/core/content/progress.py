@@ -112,7 +112,6 @@ class FileProgress:
         return took_us is not None
 
     def _is_due(self, now_us: int) -> bool:
-        """Say whether the next chunk is to be brought to the disk, with those that wait for that."""
         if not self.is_nearby:
             return self._records.has_ended(self.wanted, DISK_WAIT_US)
         if now_us < self._sync_after_us:
@@ -132,7 +131,6 @@ class FileProgress:
         return True
 
     def _chunks(self, pieces: Sequence[bytes | memoryview]) -> Iterator[tuple[list[memoryview], bytes]]:
-        """Cut what comes next into chunks, and give the hash of each; of what is beyond the file's end as well."""
         chunk, hasher, left = list[memoryview](), blake3_hasher(), self._chunk_bytes(self.position)
         for piece in pieces:
             rest = memoryview(piece)

@@ -118,7 +118,6 @@ class EpochSecrets:
         return self._records.groups.secret(group_id, offer.epoch_id)
 
     def _offered(self, group_id: GroupId, offer_id: OperationId) -> tuple[Operation, FileOffer] | None:
-        """Return what offers a file that an epoch's secret opens."""
         raw = self._records.operations.raw(group_id, offer_id)
         operation = None if raw is None else read_operation(raw, verify=False)
         if operation is None or operation.kind != OperationKind.FILE:

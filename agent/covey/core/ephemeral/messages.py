@@ -85,7 +85,6 @@ class EphemeralMessages:
             waiting.popleft()
 
     def _is_member(self, device: DeviceKey, group_id: GroupId) -> bool:
-        """Say whether a device is still one of a group that this device is in."""
         return any(each.group_id == group_id and each.member(device) is not None for each in self._groups.joined())
 
     # -- others' ------------------------------------------------------------------------------------------------------

@@ -142,7 +142,6 @@ def resolve(base: GroupState, steps: Iterable[Step]) -> GroupState:
 
 
 def _by_device(steps: Iterable[tuple[Step, Iterable[DeviceKey]]]) -> dict[DeviceKey, int]:
-    """Return the bits of the steps that name each device."""
     found: dict[DeviceKey, int] = {}
     for step, devices in steps:
         for device in devices:
@@ -197,7 +196,7 @@ class _Counting:
         return [step for step in self._steps if step.bit & self._counted]
 
     def _decide(self, step: Step) -> bool:
-        """Decide whether a step counts (rule 2); return False where that hangs on steps that are undecided."""
+        """Decide whether a step counts (rule 2); return False if that depends on undecided steps."""
         against = self._against[step.bit]
         if self._admits(step, additions=self._counted, removals=~self._void):
             self._admitted |= step.bit
@@ -210,7 +209,8 @@ class _Counting:
         return True
 
     def _admits(self, step: Step, *, additions: int, removals: int) -> bool:
-        """Say whether a step's issuer is a member by what it follows, if of that these additions and removals count."""
+        """Return whether a step's issuer is a member by its ancestors, if of these the given additions and removals
+        count."""
         if step.bit & self._admitted or step.issuer in step.change.added:  # a public group's newcomer lets itself in
             return True
         removed_by = self._removers.get(step.issuer, 0) & step.past & removals
@@ -220,7 +220,7 @@ class _Counting:
         return any(not removed_by & ~self._pasts[bit] for bit in _bits(added_by))
 
     def _prevailing(self, stuck: Sequence[Step]) -> Step:
-        """Return the step that prevails where removals go round in a circle (rule 3)."""
+        """Return the step that prevails if removals are circular (rule 3)."""
         circle = self._circle(stuck)
         attacking = 0
         for step in circle:
@@ -239,10 +239,10 @@ class _Counting:
         return min(removing, key=rank)
 
     def _circle(self, stuck: Sequence[Step]) -> list[Step]:
-        """Return undecided steps all of which hang on each other, and on no other undecided one.
+        """Return undecided steps that all depend on each other, and on no other undecided step.
 
-        Of all that the first step hangs on, directly or not, each is taken in turn, with all that hangs on it: unless
-        that was found before. The last one taken hangs on nothing but what hangs on it.
+        The search takes each step that the first one depends on, directly or not, with all of its dependencies, unless
+        found before. The last one taken depends on nothing but its own dependants.
         """
         undecided = {step.bit: step for step in stuck}
         everything = sum(undecided)
@@ -255,13 +255,12 @@ class _Counting:
         return [step for step in stuck if step.bit & circle]
 
     def _hangs_on(self, step: Step) -> int:
-        """Return the steps that may make one void, and where its issuer's membership is open, those that decide it."""
+        """Return the steps that may void one, and those that decide its issuer's membership if that is open."""
         device = step.issuer
         deciding = (self._adders.get(device, 0) | self._removers.get(device, 0)) & step.past
         return self._against[step.bit] | (0 if step.bit & self._admitted else deciding)
 
     def _holds_up(self, step: Step) -> int:
-        """Return the steps that hang on one."""
         found, later = 0, self._futures[step.bit]
         for device in step.change.removed - {step.issuer}:
             found |= self._own.get(device, 0) & ~(step.past | later)
@@ -278,7 +277,6 @@ def _bits(bits: int) -> Iterator[int]:
 
 
 def _closure(first: int, edges: Callable[[Step], int], steps: Mapping[int, Step], within: int) -> int:
-    """Return the bits that edges lead to from a first one, and its own; only through bits that are `within`."""
     found = waiting = first
     while waiting:
         bit = waiting & -waiting
@@ -289,7 +287,6 @@ def _closure(first: int, edges: Callable[[Step], int], steps: Mapping[int, Step]
 
 
 def _futures(steps: Sequence[Step]) -> dict[int, int]:
-    """Return, for each step's bit, the bits of those that follow it."""
     futures = {step.bit: 0 for step in steps}
     for step in reversed(steps):  # what follows a step comes after it
         for parent in step.parents:
@@ -299,7 +296,7 @@ def _futures(steps: Sequence[Step]) -> dict[int, int]:
 
 
 def _banned(base: GroupState, steps: Sequence[Step], futures: Mapping[int, int]) -> dict[DeviceKey, int]:
-    """Rule 4 for bans: a ban stands unless an unban that counts knew of it; as many as a manifest lists."""
+    """Rule 4 for bans: a ban holds unless an unban that counts knew of it; as many as a manifest lists."""
     unbans = _by_device((step, step.change.unbanned) for step in steps)
     banned = {key: since for key, since in base.banned.items() if key not in unbans}
     for step in steps:
@@ -353,7 +350,6 @@ class _Writing:
         return self._holders.get(member.keys.noise_public, key) == key
 
     def _put(self, present: Member | None, member: Member) -> None:
-        """Write a record, where there is room for it in a manifest."""
         grows = member.wire_bytes - (present.wire_bytes if present is not None else 0)
         if grows > max(self._room, 0):
             return

@@ -349,7 +349,6 @@ class GroupTrust:
         self._leading = None
 
     def _find_leading(self) -> GroupManifest:
-        """Return the head that says what all heads come to, or else that in an unsigned manifest."""
         heads = list(self._graph.heads.values())
         state = self._graph.state_after(heads)
         manifests = [head.manifest for head in heads]

@@ -130,7 +130,7 @@ class HistoryAsking:
         return sends
 
     def _look_by(self, at_us: int) -> None:
-        """Look whom to ask at a time at the latest: what comes meanwhile does not put it off."""
+        """Plan to choose members to ask, at that time at the latest; later events do not postpone it."""
         self._look_at_us = at_us if self._look_at_us is None else min(self._look_at_us, at_us)
 
     def _ask_late(self, groups: Mapping[GroupId, GroupManifest], now: Now) -> list[GroupSend]:
@@ -151,7 +151,6 @@ class HistoryAsking:
         return sends
 
     def _ask_wanted(self, groups: Mapping[GroupId, GroupManifest], now: Now) -> list[GroupSend]:
-        """Ask for what operations rest on, whose senders were asked too lately before."""
         sends: list[GroupSend] = []
         for group_id, member in list(self._wanted):
             group = groups.get(group_id)
@@ -162,7 +161,6 @@ class HistoryAsking:
         return sends
 
     def _ask_once_more(self, groups: Mapping[GroupId, GroupManifest], now: Now) -> list[GroupSend]:
-        """Ask those whose time has come."""
         sends: list[GroupSend] = []
         for group_id, (member, at_us) in list(self._asks_at_us.items()):
             group = groups.get(group_id)

@@ -223,7 +223,7 @@ class Opaque(OperationBody):
 
 @cache
 def _class_of(kind: OperationKind) -> type[OperationBody]:
-    """Return the class of a kind's body; most devices never read most kinds, and spare the memory."""
+    """Return the class of a kind's body; most devices never load most kinds, which saves memory."""
     module, _, name = KINDS[kind].body.partition(":")
     found: type[OperationBody] = getattr(import_module(module), name)
     return found

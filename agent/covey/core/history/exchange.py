@@ -122,7 +122,6 @@ class HistoryAnnouncing:
                 yield group, log, behind
 
     def _hearers(self, manifest: GroupManifest) -> Iterator[DeviceKey]:
-        """Yield the members that are sent what this device writes."""
         for member in manifest.members:
             key = member.keys.signing_public
             if not member.is_board and key != self._own and self._groups.address(key) is not None:
@@ -218,11 +217,9 @@ class HistoryAnswering:
         return fitting
 
     def _count_missing(self, group_id: GroupId, pull: HistoryPull) -> int:
-        """Return how many operations come after the ends of logs, those that were forgotten among them."""
         return sum(max(0, number - pull.end_of(log)) for log, number in self._records.operations.logs(group_id))
 
     def _missing(self, group_id: GroupId, pull: HistoryPull) -> Iterator[bytes]:
-        """Yield what comes after the ends of logs, and what is wanted by its id, the lowest first."""
         records = self._records.operations
         logs = [log for log, number in records.logs(group_id) if number > pull.end_of(log)]
         after = [records.after(group_id, log, pull.end_of(log)) for log in logs]

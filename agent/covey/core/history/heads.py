@@ -97,7 +97,6 @@ class HeadsExchange:
         return self._said[shared]
 
     def _follow(self) -> None:
-        """Forget what was computed of groups that have changed since."""
         if self._generation != self._groups.generation:
             self._generation = self._groups.generation
             self._digests.clear()
@@ -128,7 +127,7 @@ class HeadsExchange:
         return GroupHead(trust.group_id, version, self._digests[trust.group_id], history)
 
     def _shares(self, trust: GroupTrust, device: DeviceKey) -> bool:
-        """Say whether both are members of a group that is not destroyed, and follow its manifests: boards do not."""
+        """Return whether both are members of a group that is not destroyed, and follow its manifests: boards do not."""
         return self._lists(trust, self._own) and self._lists(trust, device)
 
     def _lists(self, trust: GroupTrust, device: DeviceKey) -> bool:
@@ -161,7 +160,7 @@ class HeadsExchange:
         return self._pacing.next_deadline()
 
     def _plan_round(self, now: Now) -> None:
-        """Plan rule 6's report; soon, and some more, where a conflict began or ended: others may not know of it."""
+        """Plan rule 6's report; soon, with a few more, when a conflict began or ended, because others may not know."""
         pacing, now_us = self._pacing, now.monotonic_us
         self._follow()
         if self._rounds_of != self._generation:
@@ -255,7 +254,6 @@ class HeadsExchange:
         return head.version > self._head(trust).version
 
     def _bring_together(self, trust: GroupTrust, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        """Return the requests for what a device has, or what it has to hear: at most one of each for each group."""
         own, group_id = self._head(trust), trust.group_id
         if self._groups.is_revoked(group_id):
             return self._end_for(trust, head, device, now)
@@ -270,17 +268,16 @@ class HeadsExchange:
         return [*manifests, *self._ask_history(head, own, device, now)]
 
     def _ask_history(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        """Ask for what a device has said that it knows of a history (rule 5)."""
         if head.history in {None, own.history}:
             return []
         key, about = ("history", device, own.group_id), own.history or b""
         return self._pulls.ask(own.group_id, device, now) if self._may_say(key, device, about, now.monotonic_us) else []
 
     def _ask(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        """Ask for what follows what is held here, and in turn further and further back where that did not help.
+        """Ask for what follows the state here, and alternately ever earlier versions if that did not help.
 
-        It asks although something waits for that device, unless it is such a request: what it lacks may be why nothing
-        of that is taken, be it of a later version or a rival.
+        It asks although messages wait for that device, unless one is such a request: the missing manifest may be why
+        the device accepts none of them.
         """
         key, tokens = ("pull", device, own.group_id), self._pacing.pulls(own.group_id)
         times = self._pacing.pauses.times(key, own.digest)
@@ -316,7 +313,6 @@ class HeadsExchange:
         return self._pull(group_id, device, own.version + 1, version)
 
     def _give(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        """Give what follows what a device holds, and in turn from further and further back on (rule 7)."""
         key, group_id = ("give", device, own.group_id), own.group_id
         times = self._pacing.pauses.times(key, head.digest)
         although_waiting = not groups_of_waiting(self._records.outbox, device, MessageType.GROUP_MANIFEST)
@@ -334,7 +330,6 @@ class HeadsExchange:
         return [GroupSend(device, MessageType.GROUP_MANIFEST, group_id, body)]
 
     def _end_for(self, trust: GroupTrust, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        """Return the REVOKE of a group, after the manifests that it may rest on."""
         raw = self._records.groups.revocation(trust.group_id)
         key = ("told", device, trust.group_id)
         if raw is None or not self._may_say(key, device, head.digest, now.monotonic_us):

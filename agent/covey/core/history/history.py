@@ -112,7 +112,6 @@ class History:
         self._note(group_id, operation, is_writer=is_writer)
 
     def _note(self, group_id: GroupId, operation: Operation | Remains, *, is_writer: bool) -> None:
-        """Take up that a history has grown."""
         self.generation += 1
         self._standings.clear()
         if is_writer and group_id in self._heads:
@@ -142,12 +141,10 @@ class History:
         return found[1]
 
     def _present(self, group_id: GroupId) -> GroupManifest | None:
-        """Return a group's manifest as it is now; None where this device knows none."""
         trust = self._groups.trust_of(group_id)
         return None if trust is None else trust.current
 
     def _writers(self, group_id: GroupId) -> frozenset[DeviceKey]:
-        """Return the members that a group lists now, boards apart."""
         if self._writers_of_generation != self._groups.generation:
             self._writers_of_generation = self._groups.generation
             self._writers_by_group.clear()
@@ -169,7 +166,7 @@ class History:
         return next((each.raw for each in profiles if each.id not in void), None)
 
     def _named(self, group_id: GroupId, manifest_hash: ManifestHash) -> tuple[int, frozenset[DeviceKey]]:
-        """Return version and writers of a manifest; one that was lost to damage shows nothing of anybody."""
+        """Return version and writers of a manifest; one lost to damage shows no writers."""
         found = self._acceptance.named(group_id, manifest_hash)
         if found is not None:
             return found.version, found.authors
@@ -252,9 +249,9 @@ class History:
         return Log(self._own, self._records.incarnations.of_log(group_id))
 
     def _manifest_of_last(self, newest: GroupManifest) -> GroupManifest | None:
-        """Return the manifest that this device named last, where that is of a later version: its branch has lost since.
+        """Return the manifest that this device named last, if its version is later because its branch has lost since.
 
-        What is written follows what was written before, and must name no manifest before that one's.
+        New operations follow this device's earlier ones, so they must not name a manifest before that one.
         """
         records, group_id = self._records.operations, newest.group_id
         end = records.end_of(group_id, self._log(group_id))
@@ -268,7 +265,7 @@ class History:
         return None if raw is None else read_manifest(raw, verify=False)
 
     def _newest_manifest(self, group_id: GroupId) -> GroupManifest:
-        """Return the newest manifest that lists this device: what holds, or in a conflict the highest of the heads."""
+        """Return the newest manifest that lists this device: the current one, or in a conflict the highest head."""
         current = self._groups.group(group_id)
         if current.raw:
             return current
@@ -304,9 +301,10 @@ class History:
         return [each for _, each, _ in highest_first]
 
     def _heads_below(self, group_id: GroupId, manifest: GroupManifest) -> dict[OperationId, Held | None]:
-        """Return what may be followed under a manifest where heads name later ones: of a branch that has lost since.
+        """Return what an operation may follow under a manifest if heads name later ones, of a branch that has lost
+        since.
 
-        Reads from the last operation down, as far as such ones follow others.
+        Reads from the last operation down, as far as such operations follow others.
         """
         records, standing = self._records.operations, self.standing(group_id)
         heads: dict[OperationId, Held | None] = {}
@@ -467,7 +465,7 @@ class History:
 
 
 def _followers(operations: list[Operation]) -> dict[OperationId, list[Operation]]:
-    """Return by id which operations of other authors follow each, directly or not: one of each author, nearest first.
+    """Return for each operation which operations of other authors follow it: the nearest one of each author.
 
     These authors may pay for it (acceptance, rule 9).
     """

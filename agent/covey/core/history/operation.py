@@ -125,7 +125,7 @@ def sign_operation(operation: Operation, identity: Identity) -> Operation:
 
 
 def _bounded(read: cbor.Read[Any], bound: str) -> cbor.Read[Any]:
-    """Return a reader that says in words what is beyond a bound."""
+    """Return a reader whose error describes an exceeded bound."""
 
     def reads(value: object) -> Any:
         try:

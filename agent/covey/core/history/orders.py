@@ -241,7 +241,6 @@ class CommandOrder(OperationBody):
 
 
 def _name(maximum: int) -> cbor.Read[str]:
-    """Read a name of small letters, digits, _ and -."""
     read_text = cbor.text(maximum)
 
     def read(value: object) -> str:

@@ -145,7 +145,6 @@ class _Weighing:
         return Standing(frozenset(void), tuple(heads_to_follow), frozenset(avoided))
 
     def _judge(self, operation: OperationShape, bit: int, found: _Above) -> None:
-        """Note whether an operation is unvouched, and add to what is known above it what it knows itself."""
         shown = self._shown_by(operation)
         if found.unvouched and not found.sound:
             self.above_unvouched.append(operation.id)
@@ -158,7 +157,6 @@ class _Weighing:
             found.by_members |= shown.lacking
 
     def _note(self, known: dict[DeviceKey, int], shown: _Knowledge) -> None:
-        """Note whose removals are known in an operation."""
         for place, author in enumerate(self.former):
             if shown.lacking >> place & 1:
                 known[author] = max(shown.version, known.get(author, 0))

@@ -80,7 +80,7 @@ class Imprints:
         return NOTHING if self._would_be_kept(author, incarnation, number, highest) else UNKNOWN
 
     def _would_be_kept(self, author: DeviceKey, incarnation: Incarnation, number: LinkSeq, highest: LinkSeq) -> bool:
-        """Say whether the imprint of what came under a number would be kept: nothing came where there is none."""
+        """Return whether the imprint of a number would be kept; without one nothing was received under it."""
         if self._records.before(author, incarnation, number) is None:
             return False
         return all(

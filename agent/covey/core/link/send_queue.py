@@ -164,7 +164,6 @@ class SendQueue:
             self.queue(each.recipient, each.type, each.group_id, each.body, now)
 
     def _asks(self, recipient: DeviceKey) -> bool:
-        """Say whether a request to join waits for a recipient: its answer will be heard."""
         waiting = self._records.outbox.control_messages(recipient)
         return any(read_message(raw, verify=False).type is MessageType.JOIN for _, raw in waiting)
 
@@ -262,7 +261,6 @@ class SendQueue:
             self._report_losses(recipient, now)
 
     def _lost(self, recipient: DeviceKey, places: list[Range], now: Now) -> None:
-        """Note that some places of a queue never come; the store keeps them until a loss record has reported them."""
         for first, last in places:
             self._withdrawn(recipient, first, last)
         self._report_losses(recipient, now)
@@ -275,8 +273,6 @@ class SendQueue:
             self._records.losses.reported(recipient, gone[-1].last)
 
     def _withdrawn(self, recipient: DeviceKey, first: int, last: int) -> None:
-        """Let a link forget places that the queue no longer holds."""
-
         def change() -> None:
             self._link_keys.withdrawn(recipient, first, last)
             self._windows.withdrawn(recipient, first, last)

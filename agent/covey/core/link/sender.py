@@ -88,7 +88,7 @@ class Sender:
                 yield self._sealer.queued(link.recipient, entry, address, now)
 
     def _fill(self, link: SendLink) -> None:
-        """Have a window filled from its queue; what is live overtakes a backlog (`send_window.py`, rule 8)."""
+        """Fill a window from its queue; live messages overtake a backlog (`send_window.py`, rule 8)."""
         recipient, outbox = link.recipient, self._records.outbox
         if link.lane is Lane.LIVE:
             link.begin_after(self._windows.backlog_upto(recipient))

@@ -126,7 +126,7 @@ class TakenSizes:
         return size
 
     def _forget_refusal(self, now_us: int) -> None:
-        """Let one message of the refused size try again when its time is over (rule 3)."""
+        """Let one message of the refused size be tried once its time is over (rule 3)."""
         if self._refused_bytes is not None and now_us >= self._refused_until_us:
             self._suspect_bytes, self._hang_ups = self._refused_bytes, HANG_UPS - 1
             self._refused_bytes = None

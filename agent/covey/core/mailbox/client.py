@@ -201,7 +201,6 @@ class MailboxSession:
             self._follow(SessionEvent.ASKED, Pulling(after, now.monotonic_us))
 
     def _end_waiting(self, now: Now) -> None:
-        """Let go of a mailbox that has not answered in time (002.28)."""
         state = self._state
         if isinstance(state, Greeting | Pulling) and now.monotonic_us >= state.since_us + HELLO_US:
             self._follow(SessionEvent.SILENT, self._pause(now))
@@ -272,7 +271,6 @@ class MailboxSession:
         return True
 
     def _wanted_after(self, welcome: MailboxWelcome, generation: int, now: Now) -> int | None:
-        """Return the cursor from which on to ask; None where nothing is to be had."""
         through = self._position if self._through is None else self._through
         if welcome.max_cursor > through:
             return through
@@ -338,7 +336,7 @@ class MailboxSession:
         return True
 
     def _checked(self, response: PullResponse, after: int, now: Now) -> int:
-        """Return up to which cursor an answer covers what was asked for (rule 2)."""
+        """Return the cursor up to which an answer covers the request (rule 2)."""
         last = response.blobs[-1].cursor if response.blobs else after
         lie: RemoteError | None = None
         if response.blobs and response.blobs[0].cursor <= after:

@@ -204,7 +204,6 @@ class MailboxExchange:
         self._pushing.nobody_listens(device)
 
     def _follow_groups(self, now: Now) -> None:
-        """Speak with the mailboxes that groups name now."""
         if self._generation == self._groups.generation:
             return
         self._generation = self._groups.generation

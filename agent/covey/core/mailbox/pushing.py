@@ -151,7 +151,7 @@ class Pushing:
         return self._mailboxes[inbox]
 
     def _recipients(self) -> dict[DeviceKey, Place | None]:
-        """Return for whom something goes to mailboxes: up to a place, None: all (rule 1)."""
+        """Return the recipients whose messages go to mailboxes: up to a place, or all if None (rule 1)."""
         silent = {*self._windows.silent(SILENT_RETRIES), *self._unheard}
         found: dict[DeviceKey, Place | None] = dict(self._handed_over)
         found.update(dict.fromkeys(silent))
@@ -176,7 +176,7 @@ class Pushing:
                     yield from self._of_queue(recipient, mailbox, group_id, upto, now)
 
     def _overdue(self, now: Now) -> Iterator[tuple[DeviceKey, GroupId, Push]]:
-        """Yield once more what has no answer, unless its recipient has it by now."""
+        """Yield pushes without an answer again, unless their recipient has the message by now."""
         for mailbox, flight in self._on_their_way.items():
             for blob_id, each in [*flight.items()]:
                 if each.is_overdue(now):
@@ -212,7 +212,7 @@ class Pushing:
             self._highest[pair] = place
 
     def _pushed_upto(self, pair: tuple[DeviceKey, DeviceKey], now: Now) -> Place:
-        """Return up to which place all was pushed; where that was too long ago, begin anew (rule 4)."""
+        """Return the place up to which everything was pushed; start again if that was too long ago (rule 4)."""
         kept, since_us = self._records.mailbox.pushed_upto(*pair)
         if kept and not -_CLOCK_SET_BACK_US < now.wall_us - since_us < PUSH_RENEWAL_US:
             self._renewed.add(pair)
@@ -221,7 +221,7 @@ class Pushing:
         return max(kept, self._highest.get(pair, Place(0)))
 
     def _push(self, blob_id: bytes, recipient: DeviceKey, place: Place, message: bytes, now: Now) -> Push | None:
-        """Return a message as a mailbox is to keep it, and for how long (rule 5); None: there is no way for it now."""
+        """Return a message's push with its lifetime (rule 5); None if it cannot be pushed now."""
         inbox, envelope = self._inbox(recipient), self._seal(recipient, message, now)
         if inbox is None or envelope is None:
             return None

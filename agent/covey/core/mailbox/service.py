@@ -208,7 +208,6 @@ class MailboxService:
         return True
 
     def _senders(self) -> int:
-        """Return how many members may push here."""
         if self._senders_of[0] != self._groups.generation:
             members = {member.keys.signing_public for group in self._groups.joined() for member in group.members}
             self._senders_of = self._groups.generation, len(members - {self._own})
@@ -268,7 +267,6 @@ class MailboxService:
             self._call(Notify(push.blob_id, kept.cursor, message.author, now.wall_us, size), push.recipient)
 
     def _call(self, news: Notify, recipient: DeviceKey) -> None:
-        """Have a device hear that something waits (rule 7)."""
         calls = self._calls.setdefault(recipient, _Calls())
         if recipient in self._sessions:
             calls.news = news
@@ -308,7 +306,6 @@ class MailboxService:
                     session.notified_at_us = now.monotonic_us
 
     def _response(self, device: DeviceKey, pull: Pull) -> PullResponse:
-        """Return what follows a cursor, within the bounds of one answer."""
         limit = min(pull.limit or PULL_BLOBS, MAXIMUM_PULL_BLOBS)
         size = min(PULL_BYTES, self._carriage.maximum_payload // 2)
         last = pull.after_cursor + MAXIMUM_CURSOR_GAP
@@ -346,7 +343,6 @@ class MailboxService:
         return found
 
     def _end_silent(self, now: Now) -> None:
-        """End the sessions of those who have not answered a NOTIFY of what is there still."""
         for device, session in [*self._sessions.items()]:
             if session.notified_at_us is None or now.monotonic_us < session.notified_at_us + HELLO_US:
                 continue

@@ -150,7 +150,6 @@ class GroupActions:
         self._catch_up(group, former, now)
 
     def _catch_up(self, before: GroupManifest, former: Member | None, now: Now) -> None:
-        """Send a device that is a member again what it has missed since its ban."""
         if former is None or former.is_board:
             return
         ban, key = before.ban(former.keys.signing_public), former.keys.signing_public

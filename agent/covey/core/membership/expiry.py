@@ -104,7 +104,7 @@ class LeftGroups:
 
 
 def _leave_to_members(groups: Groups, records: Records) -> None:
-    """End what this device owes to those who are out of a group that it is itself out of (rule 2)."""
+    """Drop what this device owes to former members of a group that it has left itself (rule 2)."""
     left_behind = {group.group_id: group for group in groups.removed_from()}
     if not left_behind:
         return
@@ -123,7 +123,6 @@ def _submissions_wait(recipient: DeviceKey, records: Records) -> bool:
 
 
 def _erase_left(membership: Membership, records: Records, queue: SendQueue, now: Now) -> None:
-    """Erase groups that this device has left (rule 4)."""
     erased = False
     for group in membership.groups.left():
         if not _is_known(group, records):
@@ -145,7 +144,7 @@ def _erase_words(group: GroupManifest, groups: Groups, records: Records, queue: 
 
 
 def _is_known(group: GroupManifest, records: Records) -> bool:
-    """Say whether another member has acknowledged that this device has left; so, too, where there is none."""
+    """Return whether another member, if there is one, has acknowledged that this device has left."""
     members = _members(group)
     return not members or _uninformed(group, records) < members
 
@@ -155,7 +154,6 @@ def _members(group: GroupManifest) -> set[DeviceKey]:
 
 
 def _uninformed(group: GroupManifest, records: Records) -> set[DeviceKey]:
-    """Return the members of a group that this device has left for whom that waits still."""
     waiting = _members(group).intersection(records.outbox.recipients())
     return {key for key in waiting if group.group_id in _notices(key, records)}
 
@@ -170,7 +168,6 @@ def is_departure_notice(groups: Groups, message: Message) -> bool:
 
 
 def _notices(recipient: DeviceKey, records: Records) -> set[GroupId]:
-    """Return the groups whose manifests wait for a device."""
     return set(groups_of_waiting(records.outbox, recipient, MessageType.GROUP_MANIFEST))
 
 
@@ -213,7 +210,6 @@ def withdraw_secrets(own: DeviceKey, group_id: GroupId, outbox: OutboxRecords, q
 
 
 def _secrets_without(own: DeviceKey, bundle: Bundle) -> tuple[bytes, ...]:
-    """Return the secrets of a bundle of epochs that a device is not in, as its manifests say."""
     if not bundle.secrets:
         return ()
     manifests = [read_manifest(raw, verify=False) for raw in bundle.manifests]

@@ -106,9 +106,9 @@ class FormerMembers:
         return [GroupSend(device, MessageType.GROUP_MANIFEST, head.group_id, body)]
 
     def _notice(self, head: GroupHead, device: DeviceKey) -> _Notice | None:
-        """Return what tells a device of its removal; None where it was not removed.
+        """Return the notice of a device's removal; None if it was not removed.
 
-        While the device holds what it did, another part each time, or another way.
+        While the device still reports what it held, each call returns another part, or another path.
         """
         trust = self._groups.trust_of(head.group_id)
         if trust is None or trust.current is None or self._groups.is_revoked(head.group_id):
@@ -129,7 +129,6 @@ class FormerMembers:
     def _notices(
         self, head: GroupHead, current: GroupManifest, device: DeviceKey, read: _Reading, most: int
     ) -> Iterator[_Notice]:
-        """Yield the messages that tell a device of its removal, the likeliest to be of use first."""
         behind = head.version < current.version
         for version in dict.fromkeys(max(1, each) for each in _where_it_may_be(head, current, device)):
             found = read.manifests_from(version, most)
@@ -168,13 +167,12 @@ def _pace_key(head: GroupHead, device: DeviceKey) -> tuple[object, ...]:
 
 
 def _listed(listing: dict[ManifestHash, Member]) -> Member | None:
-    """Return how a device was last listed; None where it never was, or is a board: these follow no manifests."""
+    """Return a device's last member record; None for boards, which follow no manifests, and strangers."""
     member = next(reversed(listing.values()), None)
     return None if member is None or member.is_board else member
 
 
 def _where_it_may_be(head: GroupHead, current: GroupManifest, device: DeviceKey) -> Iterator[int]:
-    """Yield versions from which on a device's removal may be found."""
     ban = current.ban(device)
     if ban is not None and ban.since <= head.version:
         yield ban.since - 1
@@ -186,10 +184,10 @@ def _where_it_may_be(head: GroupHead, current: GroupManifest, device: DeviceKey)
 def _removal_in(
     read: Iterable[GroupManifest], device: DeviceKey, *, in_part: bool
 ) -> tuple[Member | None, list[bytes]]:
-    """Return how a device was last listed, and those of the manifests that lead to its removal.
+    """Return a device's last member record, and the manifests that lead to its removal.
 
-    The removal lists it no more, and follows only such as do; of what came later there is none. No member where that is
-    not found; `in_part` takes what leads towards it, where it is further than was read.
+    The removal does not list the device, and follows only manifests that do; nothing later is returned. The record is
+    None if no removal is found; `in_part` collects manifests towards one beyond those read.
     """
     manifests: list[bytes] = []
     listing: dict[ManifestHash, Member] = {}

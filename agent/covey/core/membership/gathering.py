@@ -123,7 +123,7 @@ class Gathering:
 
 
 def _admissible(group: GroupManifest, invites: list[OpenInvite]) -> dict[OpenInvite, Member]:
-    """Return whom a group takes, by invite (rule 3)."""
+    """Return the devices that a group accepts, by invite (rule 3)."""
     admitted: dict[OpenInvite, Member] = {}
     for invite in invites:
         if group.ban(DeviceKey(invite.secret_hash)) is not None:

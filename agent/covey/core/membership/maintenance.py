@@ -133,7 +133,6 @@ class GroupMaintenance:
         return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, Bundle(()).to_wire())]
 
     def _note_end(self, asker: tuple[DeviceKey, GroupId], manifests: tuple[bytes, ...]) -> None:
-        """Note up to which version an asker was given manifests."""
         version = read_manifest(manifests[-1], verify=False).version if manifests else 0
         version = max(version, self._ends.pop(asker, 0))
         if len(self._ends) >= PACED:
@@ -141,9 +140,9 @@ class GroupMaintenance:
         self._ends[asker] = version
 
     def _next_answer(self, asker: tuple[DeviceKey, GroupId], from_version: int) -> tuple[tuple[bytes, ...], bool]:
-        """Return what the answer to a request has, and whether there was anything that it could have.
+        """Return the content of an answer to a request, and whether there was any.
 
-        The same request again is answered with what the last answer had no room for, and so from the beginning again.
+        A repeated request gets what the last answer had no room for, and then the beginning again.
         """
         read, about = self._records.groups.manifests_from, (*asker, from_version)
         given = self._given.pop(about, 0)
@@ -213,7 +212,7 @@ class GroupMaintenance:
         )
 
     def _announces(self, groups: Groups, now: Now) -> bool:
-        """Say whether rule 5 asks for something; a group that refuses is asked again after a while."""
+        """Return whether rule 5 requires a message; a group that refuses is asked again after a while."""
         tried = self._announced_at_us
         rests = tried is not None and now.monotonic_us < tried + MAINTENANCE_US
         return not rests and bool(outdated(groups, self._identity))
@@ -250,19 +249,18 @@ class GroupMaintenance:
         return sends
 
     def _look(self, groups: Groups, now: Now) -> None:
-        """Find out, once after a start, what was missing before it."""
         self._looked = True
         for group_id in [group.group_id for group in groups.joined()]:
             if groups.secret(group_id) is None or self._records.groups.early_manifests(group_id):
                 self._pulls[group_id] = _Pulls(self._known(groups, group_id), now.monotonic_us)
 
     def _known(self, groups: Groups, group_id: GroupId) -> tuple[bytes, ...]:
-        """Return what is held of a group: while that stays the same, what was asked for has not come."""
+        """Return what is held of a group; while it is unchanged, nothing requested has arrived."""
         heads = groups.trust(group_id).heads()
         return (groups.secret(group_id) or b"", *sorted(head.hash for head in heads))
 
     def _renews(self, groups: Groups, group: GroupManifest, pulls: _Pulls) -> bool:
-        """Say whether the secret of a group's epoch counts as lost, and this device is to end that (rule 3)."""
+        """Return whether a group's secret counts as lost, and this device should renew it (rule 3)."""
         if not group.raw or pulls.times < SECRET_PULLS or groups.secret(group.group_id) is not None:
             return False
         return may_renew(group.mode, GroupState.of(group), self._own)

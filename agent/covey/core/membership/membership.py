@@ -293,7 +293,7 @@ class Membership:
         return sends
 
     def _begin(self, trust: GroupTrust, now_us: int) -> None:
-        """Hold the first manifests of a group, and nothing that this device knew of it before."""
+        """Begin a group with its first manifests, forgetting anything known of it before."""
         self._records.groups.forget_before_joining(trust.group_id)
         self.groups.hold(trust)
         for manifest in trust.held():
@@ -357,7 +357,7 @@ class Membership:
         self._records.groups.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, now_us)
 
     def _keep_secrets(self, trust: GroupTrust, secrets: Iterable[bytes], now_us: int) -> None:
-        """Keep secrets that a manifest held names (rule 3); of a group that was left they would outlive its erasing."""
+        """Store secrets that a held manifest names (rule 3), but not of a left group: they would outlive its erasing."""
         if not self.groups.is_in(trust.group_id):
             return
         named = {manifest.epoch_id for manifest in trust.held()}
@@ -379,7 +379,7 @@ class Membership:
     def _accepted(
         self, trust: GroupTrust, before: GroupManifest | None, news: list[GroupManifest], now_us: int
     ) -> list[GroupSend]:
-        """Draw the consequences of what was accepted and stored; return what others have to hear (rule 5)."""
+        """Apply the consequences of stored changes; return messages for others (rule 5)."""
         void_members = trust.void_members()
         void_news = trust.manifests_for_void() if void_members else []
         self._records.groups.settle_manifests(trust.group_id, trust.settle())

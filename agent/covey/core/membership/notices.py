@@ -75,7 +75,6 @@ def keep_answerable(groups: Groups, records: Records, message: Message) -> None:
 
 
 def _listed(records: GroupRecords, message: Message) -> Member | None:
-    """Return the last member record of a notice's author, in it or in what comes right before it."""
     try:
         brought = [read_manifest(raw, verify=False) for raw in Bundle.from_wire(message.body).manifests]
     except RemoteError:

@@ -79,7 +79,7 @@ def offer_all(
 
 
 def _wanted(trust: GroupTrust, waiting: dict[ManifestHash, GroupManifest]) -> set[ManifestHash]:
-    """Return what manifests of other members follow, directly or not (rule 3)."""
+    """Return the manifests that other members' manifests follow, directly or not (rule 3)."""
     wanted: set[ManifestHash] = set()
     for manifest in sorted(waiting.values(), key=lambda each: -each.version):
         by_member = trust.current is not None and trust.current.member(manifest.issuer) is not None
@@ -146,7 +146,6 @@ def _reopened_from(
     waiting: dict[ManifestHash, GroupManifest],
     records: GroupRecords,
 ) -> GroupTrust | None:
-    """Return a trust that remembers what is stored from a version on, if that is of use for what waits."""
     past = {each.hash: each for raw in stored if (each := read_manifest(raw, verify=False))}
     pinned = [each for manifest in past.values() for each in manifest.prev]
     while pinned:

@@ -170,7 +170,7 @@ def decline(records: RequestRecords, request: GroupRequest, now_us: int) -> None
 
 
 def _keep_alone(records: RequestRecords, request: GroupRequest) -> None:
-    """Keep one invitation to a declined group, and no other."""
+    """Keep only the newest invitation to a declined group."""
     records.drop(request.group_id)
     records.save(request)
 

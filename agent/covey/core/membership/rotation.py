@@ -81,8 +81,8 @@ def announce_everywhere(membership: Membership, identity: Identity, records: Rec
 
 
 def _notify_boards(groups: Groups, identity: Identity, records: Records, group_id: GroupId) -> list[GroupSend]:
-    """Tell the boards that seal for this collector, as they follow no manifests
-    (docs/protocol/boards.md, "Forwarding")."""
+    """Notify the boards that seal for this collector, because they follow no manifests (docs/protocol/boards.md,
+    "Forwarding")."""
     group = groups.group(group_id)
     if identity.signing_public not in {member.keys.signing_public for member in group.with_capability(COLLECTOR)}:
         return []
@@ -125,7 +125,8 @@ def may_rotate(groups: Groups, identity: Identity, records: Records, now_us: int
 
 
 def _is_done(invite: OpenInvite) -> bool:
-    """Say whether nobody needs the key in an invite any more; one by keys is used before its device has read it."""
+    """Return whether no device needs the key in an invite any more; an invite by keys is used before its device reads
+    it."""
     return invite.prepared_for is not None and invite.used_by is not None
 
 

@@ -80,7 +80,6 @@ class Spreading:
         return () if secret is None else (secret,)
 
     def _bundled(self, nearest_first: list[GroupManifest]) -> tuple[bytes, ...]:
-        """Return the first manifests that one message carries, each after what it follows."""
         fitting = nearest_first[: len(self._fitting([each.raw for each in nearest_first]))]
         return tuple(each.raw for each in sorted(fitting, key=lambda each: (each.version, each.hash)))
 

@@ -64,7 +64,7 @@ def attempts(
 def _against(
     node: OrderNode, order: WeighedOrder | None, operators: Collection[DeviceKey], *, is_order: bool
 ) -> str | None:
-    """Return what stands against an operation that is not void: a code; None: nothing."""
+    """Return the code of the reason against an operation that is not void, or None."""
     if order is not None and node.author in order.signers:
         return TOO_FEW if is_order and not order.counts else None
     return None if node.author in operators else NO_OPERATOR

@@ -144,7 +144,7 @@ def _weighed(
 def _changes(
     records: OrderRecords, group_id: GroupId, nodes: list[OrderNode], pins: Pins, void: Collection[OperationId]
 ) -> tuple[list[_Signature], set[DeviceKey]]:
-    """Return the changes of operators, and who may ever have been one: whoever adds one stands below it."""
+    """Return the changes of operators, and every device that may ever have been one."""
     candidates, found = set(pins.operators), []
     for node in nodes:
         if node.kind != OperationKind.OPERATOR or node.author not in candidates or node.id in void:
@@ -163,7 +163,6 @@ def _approval(node: OrderNode) -> _Signature:
 
 
 def _naming(approvals: Iterable[_Signature], signatures: Iterable[_Signature]) -> list[_Signature]:
-    """Return the approvals of what stands among some signatures."""
     named = {each.subject for each in signatures}
     return [each for each in approvals if each.subject in named]
 
@@ -236,7 +235,7 @@ class _Weighing:
         return self._signatures[index].node.author in signers and len(signers) >= max(1, self._pins.threshold)
 
     def _signers(self, subject: OperationId, known: int, removals: _Removals) -> frozenset[DeviceKey]:
-        """Return who has signed something, as far as that is known (rule 1); none whom a removal meets (rule 3)."""
+        """Return the known signers of an operation (rule 1), without those that a removal affects (rule 3)."""
         return frozenset(
             self._signatures[index].node.author
             for index in self._of[subject]
@@ -254,7 +253,6 @@ class _Weighing:
         )
 
     def _operators_by(self, known: int, removals: _Removals) -> dict[DeviceKey, str]:
-        """Return the operators by what is known, with their labels."""
         found = self._operators.get((known, removals))
         if found is None:
             found = self._operators[known, removals] = self._find_operators(known, removals)
@@ -284,7 +282,7 @@ class _Weighing:
 
 
 def _with_other_waves(orders: list[WeighedOrder]) -> list[WeighedOrder]:
-    """Have each command count that is a wave of a plan which counts (rule 7)."""
+    """Let each command count that is a wave of a plan that counts (rule 7)."""
     agreed = {order.subject for order in orders if order.counts and order.subject is not None}
     return [
         replace(order, counts=True) if order.subject in agreed and order.author in order.signers else order
@@ -293,7 +291,6 @@ def _with_other_waves(orders: list[WeighedOrder]) -> list[WeighedOrder]:
 
 
 def _indexes(bits: int) -> Iterator[int]:
-    """Yield the indexes of the bits that are set, ascending."""
     while bits:
         lowest = bits & -bits
         yield lowest.bit_length() - 1
@@ -301,7 +298,6 @@ def _indexes(bits: int) -> Iterator[int]:
 
 
 def _known(nodes: list[OrderNode], changes: list[OrderNode], signatures: Iterable[_Signature]) -> list[int]:
-    """Return by signature which changes and approvals of changes it follows, as bits at their indexes."""
     bits = {each.arrival: 1 << index for index, each in enumerate(changes)}
     below: dict[int, int] = {}
     known: dict[int, int] = {}
@@ -315,7 +311,6 @@ def _known(nodes: list[OrderNode], changes: list[OrderNode], signatures: Iterabl
 
 
 def _known_by(nodes: list[OrderNode], signatures: list[_Signature], removals: int) -> list[int]:
-    """Return by signature which removals follow it, as bits at their indexes."""
     if not removals:
         return [0] * len(signatures)
     bits = {signatures[index].node.arrival: 1 << index for index in _indexes(removals)}

@@ -70,7 +70,7 @@ def release_standings(
 
 
 def _held(nodes: Iterable[OrderNode], changes: dict[OperationId, ReleaseChange]) -> set[bytes]:
-    """Return the once-ids of which a pause holds (rule 3)."""
+    """Return the once-ids that a pause holds back (rule 3)."""
     pauses: dict[OperationId, int] = {}
     known: dict[int, int] = {}
     lifted: dict[bytes, int] = {}

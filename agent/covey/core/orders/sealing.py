@@ -73,7 +73,7 @@ def open_sealed(sealed: bytes, binding: bytes, keys: NoiseKeys) -> bytes:
 
 
 def _nonce(ephemeral: bytes, binding: bytes) -> bytes:
-    """Return the nonce of every box, each under a key of its own, and of the content under its key."""
+    """Return the nonce of every box, each under its own key, and of the content under its key."""
     return crypto.digest(b"covey/1 secret", ephemeral + binding)[: crypto.NONCE_BYTES]
 
 

@@ -152,14 +152,13 @@ class OwnDevices:
         yield from self._accept(held.keys(), others, label, now)
 
     def _shared(self) -> list[GroupManifest]:
-        """Return the groups that this device is in beside the personal ones."""
         return [each for each in self._groups.joined() if each.mode is not Mode.PERSONAL]
 
     def _title(self, group_id: GroupId) -> str:
         return self._history.profile(group_id).title
 
     def _obey(self, known: KnownGroup, now: Now) -> Iterator[Done]:
-        """Leave, and perhaps erase, what another own device says (rule 3)."""
+        """Leave, and perhaps erase, groups as other own devices ordered (rule 3)."""
         group_id, trust = known.group_id, self._groups.trust_of(known.group_id)
         if trust is not None and trust.current is not None and trust.current.mode is Mode.PERSONAL:
             return
@@ -177,17 +176,16 @@ class OwnDevices:
         self._records.personal.note_obeyed(group_id, known.operation)
 
     def _erase(self, group_id: GroupId, now: Now) -> None:
-        """Erase what a group that this device has left said, its secrets, and what waits of it for the others."""
+        """Erase a left group's history and secrets, and messages in it for the others."""
         self._records.groups.erase_content(group_id)
         self._actions.withdraw_words(group_id, now)
 
     def _erase_content(self, group_id: GroupId, now: Now) -> None:
-        """Erase what a group said, and its secrets; what this device had still to say in it goes."""
+        """Erase a group's history and secrets, and this device's unsent messages in it."""
         self._records.groups.erase_content(group_id)
         self._actions.withdraw_secrets(group_id, now)
 
     def _drop_invitations(self, group_id: GroupId) -> None:
-        """Forget invitations to a group; an own device's may be younger than what is known of the group here."""
         personal = self.group()
         for request in self._records.requests.pending():
             inviter = request.inviter.signing_public
@@ -195,7 +193,7 @@ class OwnDevices:
                 self._records.requests.drop(group_id, inviter)
 
     def _has_last_words(self, known: KnownGroup, now: Now) -> bool:
-        """Say whether what this device wrote in a group has to reach a member before it leaves (rule 3)."""
+        """Return whether this device's operations in a group must reach a member before it leaves (rule 3)."""
         inside = any(group.group_id == known.group_id for group in self._groups.joined())
         waits = inside and known.holding is Holding.LEFT and 0 <= now.wall_us - known.made_at_us < LAST_WORDS_US
         if not waits or self._history.is_known(known.group_id):
@@ -204,7 +202,7 @@ class OwnDevices:
         return True
 
     def _announce(self, personal: GroupManifest, now: Now) -> Iterator[Done]:
-        """Tell of what this device holds (rule 2), and of what it has erased (rule 4)."""
+        """Announce the groups that this device is in (rule 2), and those that it has erased (rule 4)."""
         known = self.state(personal).groups
         for group in self._shared():
             found = known.get(group.group_id)
@@ -227,7 +225,8 @@ class OwnDevices:
                 self._erase(found.group_id, now)
 
     def _is_forgotten(self, personal: GroupManifest, group_id: GroupId) -> bool:
-        """Say whether nobody has to hear any more that this device left a group: own devices leave it by themselves."""
+        """Return whether nobody needs to know any more that this device left a group: own devices leave it by
+        themselves."""
         trust = self._groups.trust_of(group_id)
         if trust is None:
             return True
@@ -235,18 +234,18 @@ class OwnDevices:
         return all(personal.member(each.keys.signing_public) is not None for each in others)
 
     def _is_out_by_others(self, group_id: GroupId) -> bool:
-        """Say whether another one's manifest does not list this device: then somebody knows that it has left."""
+        """Return whether another member's manifest leaves this device out, so that a member knows it has left."""
         trust = self._groups.trust_of(group_id)
         if trust is None or self._groups.is_in(group_id):
             return False
         return any(each.issuer != self._own and each.member(self._own) is None for each in trust.heads())
 
     def _is_back(self, known: KnownGroup) -> bool:
-        """Say whether this device is in a group although it has left it, as it was told to: it was let in since."""
+        """Return whether this device was added to a group again after it left as ordered."""
         return known.holding is not Holding.HELD and self._records.personal.obeyed(known.group_id) == known.operation
 
     def _is_out_in_vain(self, personal: GroupManifest, known: KnownGroup) -> bool:
-        """Say whether this device has left a held group by an order that does not count any more (rule 2)."""
+        """Return whether this device left a held group by an order that no longer counts (rule 2)."""
         group_id, obeyed = known.group_id, self._records.personal.obeyed(known.group_id)
         if known.holding is not Holding.HELD or obeyed is None:
             return False
@@ -286,17 +285,15 @@ class OwnDevices:
             yield Done("invited", group.group_id, device)
 
     def _note_incarnations(self, others: list[DeviceKey]) -> None:
-        """See which own devices have begun another incarnation (rule 6)."""
+        """Note own devices in a new incarnation (rule 6)."""
         for device in others:
             received = [incarnation for incarnation, _ in self._records.received.links(device)]
             if self._records.personal.note_incarnations(device, received):
                 self._records.personal.owe_invitations(device, [each.group_id for each in self._shared()])
 
     def _lacking(self, group: GroupManifest, others: list[DeviceKey], now: Now) -> set[DeviceKey]:
-        """Return which own devices a group lists that have said since that they are not in it (rule 7).
-
-        None of them that has an invitation of this device to answer.
-        """
+        """Return the listed own devices that have reported since that they are not in a group, without those with an
+        open invitation (rule 7)."""
         listed_by_us = self._records.groups.changed_at(group.group_id) + LISTED_IN_VAIN_US
         if now.wall_us < listed_by_us:
             return set()
@@ -313,18 +310,17 @@ class OwnDevices:
         }
 
     def _end_unanswered(self, device: DeviceKey, now: Now) -> None:
-        """End invitations that an own device leaves unanswered which is owed others: a lost life of it had them."""
+        """End unanswered invitations of an own device that is owed others: a lost incarnation had them."""
         for invite in self._unanswered(device, now):
             if invite.expires_at_us - GROUP_REQUEST_US + UNANSWERED_US <= now.wall_us:
                 self._records.invites.use(invite.secret_hash, device)
 
     def _unanswered(self, device: DeviceKey, now: Now) -> list[OpenInvite]:
-        """Return the invitations of this device that another one has not answered."""
         bound = (each for each in self._records.invites.all() if each.bound_to == device and each.used_by is None)
         return [each for each in bound if each.expires_at_us > now.wall_us]
 
     def _accept(self, held: Collection[GroupId], others: list[DeviceKey], label: str, now: Now) -> Iterator[Done]:
-        """Accept what own devices sent (rule 5)."""
+        """Accept own devices' invitations (rule 5)."""
         for request in unanswered(self._groups, self._records.requests, now.wall_us):
             wanted = request.group_id in held and request.inviter.signing_public in others
             waiting = {each.group_id for each in self._records.joins.pending()} - {request.group_id}

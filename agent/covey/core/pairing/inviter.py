@@ -223,7 +223,7 @@ class Inviter:
         self._move(Event.OFFER, state)
 
     def _exchange(self, session: bytes, password: Password) -> tuple[Pake, Answer]:
-        """Return this side of a session's exchange, the same whenever it is asked for, so that none is kept."""
+        """Return this side of a session's exchange, always the same, so that none is stored."""
 
         def entropy(size: int) -> bytes:
             return session_entropy(self._seed, session, password, size)
@@ -257,7 +257,7 @@ class Inviter:
             self._out.append(self._exchange(proof.session, Password.CODE)[1])  # a sign of life for who waits
 
     def _try_next(self, now_us: int) -> Mapping[Proof, RemoteError]:
-        """Try proofs that wait, as long as guesses are left (rule 2); return what is wrong with those that fail."""
+        """Try waiting proofs while guesses are left (rule 2); return the errors of wrong ones."""
         wrong: dict[Proof, RemoteError] = {}
         while isinstance(state := self._state, Waiting) and state.line:
             first_at_us = state.first_try_at_us if state.tries else now_us

@@ -237,7 +237,7 @@ class Joiner:
             raise MalformedError("the message is one that a joiner sends")
 
     def _receive_refusal(self, state: Seeking | Proving | Comparing | Storing, refusal: Refusal) -> None:
-        """Note what somebody says who has proved nothing: it names the ending if nobody proves more in time."""
+        """Note an unproved refusal: it becomes the ending if nobody proves more in time."""
         if isinstance(state, Seeking | Proving) and self._refused is None:
             self._refused = refusal.reason
             self._events.append(RefusalReceived(refusal.reason))

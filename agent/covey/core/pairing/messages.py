@@ -56,7 +56,7 @@ class Reason(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Reason | None:
-        """Take a reason that only a newer Covey knows as FAILED: the ceremony is over all the same."""
+        """Read a newer Covey's reason as FAILED: the ceremony is over in any case."""
         return cls.FAILED if isinstance(value, int) and value > cls.FAILED else None
 
 

@@ -87,7 +87,7 @@ class Acknowledgements:
         return Seen(author, news=True) if freed else None
 
     def _unusable(self, author: DeviceKey, span: IncarnationSpan, acknowledgement: Acknowledgement) -> int:
-        """Return how many messages that wait for a recipient it has set aside, as its build does not know them."""
+        """Return how many waiting messages a recipient set aside because its build does not know them."""
         return sum(bool(self._sender.held(author, span, number, number)) for number in acknowledgement.unsupported)
 
     def _answer_lacking(
@@ -100,7 +100,7 @@ class Acknowledgements:
         *,
         hears: bool,
     ) -> None:
-        """Have a recipient go on without what it lacks and has left its queue; telemetry among that may be lost."""
+        """Tell a recipient to continue without what it lacks and the queue no longer holds; report lost telemetry."""
         gone = self._records.outbox.let_go(author, span, received)
         if hears and acknowledgement.imprints is not None:
             self._note_lost(author, span, received, acknowledgement.imprints, now)
@@ -113,10 +113,10 @@ class Acknowledgements:
     def _note_lost(
         self, author: DeviceKey, span: IncarnationSpan, received: SequenceSet, imprints: Mapping[int, bytes], now: Now
     ) -> None:
-        """Deal with what a recipient had acknowledged, and says that nothing has come under since it was resumed.
+        """Handle messages that a recipient had acknowledged, and reports as not received since its state was restored.
 
-        What is still kept goes again; the rest is admitted as lost. An acknowledgement that came late lacks things,
-        too; but its author, who has them, never says that.
+        Those still kept are sent again; the others are reported as lost. A late acknowledgement lacks messages too, but
+        never reports them so, because its author has them.
         """
         lost, resent = 0, 0
         for first, last in self._known_lacking(author, span.incarnation).spans():
@@ -153,10 +153,11 @@ class Acknowledgements:
         *,
         present: bool,
     ) -> tuple[SequenceSet, list[Place]]:
-        """Return the link sequences whose very messages are held, and the places whose numbers stand for others.
+        """Return the link sequences that the recipient verifiably holds, and the places whose numbers have other
+        messages.
 
-        What its recipient holds and knows no imprint of is ours where nothing but a start ended the incarnation: then
-        all that waits in it was there before. Else it may be another life's (docs/protocol/groups.md, section 20).
+        A held message without a known imprint is ours if only a start ended the incarnation, because everything that
+        waits was there before. Otherwise it may belong to another incarnation (docs/protocol/groups.md, section 20).
         """
         trusted = not present and not span.rolled_back
         held, rivals = SequenceSet(), list[Place]()

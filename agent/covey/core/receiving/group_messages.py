@@ -94,7 +94,6 @@ class GroupMessages:
         return HandlerOutcome(sends=tuple(sends))
 
     def _gathers(self, message: Message, invite: OpenInvite, now: Now) -> bool:
-        """Have a newcomer wait to be let in with others; say whether it does."""
         known = self._groups.group(message.group_id).member(message.author)
         return known is None and self._maintenance.gathering().take(message, invite, now)
 
@@ -137,7 +136,7 @@ class GroupMessages:
     # -- what is ahead of the manifests held --------------------------------------------------------------------------
 
     def _now_or_later(self, take: _Take, message: Message, now: Now) -> HandlerOutcome:
-        """Take a message, or keep it for the manifest that it rests on, which its author is asked for."""
+        """Accept a message, or keep it until its missing manifest arrives, which its author is asked for."""
         try:
             return take(message, now)
         except AheadError:

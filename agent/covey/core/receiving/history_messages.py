@@ -48,7 +48,7 @@ class HistoryMessages:
         }
 
     def _operations(self, delivery: Delivery, now: Now) -> HandlerOutcome:
-        """Take operations. Those that break a rule are dropped by themselves, and told of: the message goes on."""
+        """Accept operations. One that breaks a rule is dropped alone and reported; the rest is processed."""
         message = delivery.message
         taken, sends = self._history.receive(message, now)
         if taken.accepted:
@@ -56,7 +56,7 @@ class HistoryMessages:
         return self._outcome(message, taken, sends, now)
 
     def _graph(self, delivery: Delivery, now: Now) -> HandlerOutcome:
-        """Take the places of operations that are forgotten, and what comes with them."""
+        """Accept the places of forgotten operations, and what accompanies them."""
         return self._outcome(delivery.message, *self._newcomers.receive(delivery.message, now), now)
 
     def _outcome(self, message: Message, taken: Taken, sends: list[GroupSend], now: Now) -> HandlerOutcome:

@@ -66,7 +66,6 @@ class TelemetryLanding:
         return HandlerOutcome(taken=self._lands and self._records.landing.land(message, now.wall_us), lands_later=True)
 
     def _loss(self, delivery: Delivery, now: Now) -> HandlerOutcome:
-        """Go on without what is lost: an author says so of its present incarnation, or of an earlier one."""
         message = delivery.message
         loss = Loss.from_wire(message.body)
         if loss.incarnation == message.incarnation:

@@ -40,7 +40,7 @@ class PeerMessages:
         return HandlerOutcome(events=(BlobArrived(message.author, len(message.body)),))
 
     def _link_key(self, delivery: Delivery, now: Now) -> HandlerOutcome:
-        """Keep a link key that came sealed. Of one that did not, its author has no use (`link_keys.py`, rule 3)."""
+        """Store a link key that came sealed; its author does not use any other (`link_keys.py`, rule 3)."""
         link = LinkKey.from_wire(delivery.message.author, delivery.message.body)
         if delivery.sealed_for is not None:
             kept = KeptKey.of(link, delivery.sealed_for, self._rng(NONCE_BYTES))

@@ -223,7 +223,7 @@ class Receiver:
         return self._sequenced.receive(Delivery(message, link, invite, opened.sealed_for), carrier, now)
 
     def _is_for_anybody(self, message: Message) -> bool:
-        """Say whether a message is heard whoever its author is."""
+        """Return whether a message is processed whoever its author is."""
         if message.type is MessageType.ACK:
             return True  # it frees only what is queued for its author
         # A former member may not know that it is one, and is told by what comparing heads brings.

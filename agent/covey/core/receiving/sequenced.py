@@ -33,7 +33,7 @@ _PULLS = frozenset({MessageType.HISTORY_PULL, MessageType.GROUP_PULL})
 
 
 def _overtakes(message: Message, carrier: DeviceKey | None) -> bool:
-    """Say whether a message may have been sent before others of lower numbers; a board sends its telemetry in order."""
+    """Return whether a message may be sent ahead of lower numbers; a board sends its telemetry in order."""
     kind = class_of(message.type)
     return kind in {MessageClass.CONTROL, MessageClass.HISTORY} or (kind is MessageClass.TELEMETRY and carrier is None)
 
@@ -147,13 +147,13 @@ class SequencedMessages:
             keep_answerable(self._membership.groups, self._records, message)
 
     def _distrust_link_key(self, delivery: Delivery) -> None:
-        """Seal the answer to what is sent once more after it was answered: that answer may not have opened there."""
+        """Seal the answer to a message that is repeated after its answer, which may not have opened there."""
         message, keys = delivery.message, self._link_keys
         if delivery.sealed_for is not None and delivery.link.has_answered(message.link_seq):
             keys.fail(message.author, keys.tag(message.author))
 
     def _refuse_rival(self, delivery: Delivery, now: Now) -> Reception:
-        """Take nothing of another life of an author, and tell it; what it hears makes it begin a new incarnation."""
+        """Refuse a message of another incarnation, and report that, so that its author begins a new one."""
         message, link = delivery.message, delivery.link
         self._distrust_link_key(delivery)
         link.refuse(message.link_seq, imprint_of(message.raw))
@@ -175,7 +175,7 @@ class SequencedMessages:
             return HandlerOutcome()  # taken: an error of its author's must not hold up the link
 
     def _handle(self, delivery: Delivery, now: Now) -> HandlerOutcome:
-        """Hand a new message to its kind's handler, and carry out what that returns. Others' kinds mean nothing."""
+        """Hand a new message to its type's handler, and apply the outcome; unknown types have none."""
         if delivery.message.newer:
             raise UnsupportedError(delivery.message.newer)
         handler = self._handlers.get(delivery.message.type)

@@ -99,7 +99,7 @@ class Collectors:
                 self._records.counters.count("silent_collectors")
 
     def _redirect(self, groups: Groups, recipient: DeviceKey, collectors: set[DeviceKey], now: Now) -> bool:
-        """Look through the next window of a queue, and move its telemetry; return whether there is more (rule 4)."""
+        """Search the next window of a queue, and move its telemetry; return whether there is more (rule 4)."""
         after, left = self._looked_at.pop(recipient, (Place(0), False))
         rows, moved = self._sender.waiting(recipient, after), 0
         for place, raw in rows:

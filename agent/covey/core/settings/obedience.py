@@ -200,5 +200,4 @@ class Obedience:
 
 
 def _short(text: str) -> str:
-    """Return a text, cut to what a report holds."""
     return text.encode()[:MAXIMUM_SETTING_WHY_BYTES].decode(errors="ignore")

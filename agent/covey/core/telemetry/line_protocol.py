@@ -107,7 +107,6 @@ def read_lines(content: bytes, precision: str, *, below: bool = False) -> Lines:
 
 
 def _line(text: str, at: int, precision: str) -> tuple[_Point, int]:
-    """Return what the line says that begins at a place, and where it ends."""
     measurement, at = _token(_measurement, text, at, "a measurement")
     tags: list[tuple[str, str]] = []
     while text.startswith(",", at):
@@ -142,7 +141,6 @@ def _readings(point: _Point, *, below: bool) -> list[Reading]:
 
 
 def _fields(text: str, at: int) -> tuple[list[tuple[str, Value]], int]:
-    """Return the fields that begin at a place, and where what follows them begins."""
     fields: list[tuple[str, Value]] = []
     while True:
         key, at = _token(_key, text, at, "the key of a field")

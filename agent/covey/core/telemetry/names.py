@@ -43,7 +43,7 @@ _is_name = re.compile(rf"[A-Za-z0-9][A-Za-z0-9\-:./_]{{0,{MAXIMUM_NAME_BYTES - 1
 
 
 def _others_than(kept: str) -> re.Pattern[str]:
-    """Return what finds all that has to be escaped: other characters, and a `_` that an escape would begin with."""
+    """Return a pattern for what must be escaped: other characters, and a `_` that would begin an escape."""
     other = f"[^A-Za-z0-9{kept}]"
     return re.compile(f"{other}+|_(?=x{_HEX}(?:_|{other}))")
 

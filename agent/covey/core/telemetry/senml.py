@@ -168,7 +168,7 @@ def _resolve(
 
 
 def _reading(record: _Record, bases: _Bases, now_us: int | None) -> Reading | None:
-    """Resolve one record, or take its base fields where it has no others."""
+    """Resolve one record, or take over its base fields if it has no others."""
     if type(record) is not dict:
         raise ReadingError("not an object", hint='write {"n":"temperature","u":"Cel","v":21.5}')
     if not record.keys() <= _OWN:
@@ -260,7 +260,7 @@ def _number(value: object, what: str) -> float:
 
 
 def _is_whole(value: int | Decimal) -> bool:
-    """Say whether a number travels as it is, though it may be none that a double holds."""
+    """Return whether a number is sent as it is, although a double may not hold it."""
     if isinstance(value, Decimal) and not value.is_finite():
         return False
     return -WHOLE < value < WHOLE and value == round(value)
@@ -319,7 +319,6 @@ def _from_base64url(text: str) -> bytes:
 
 
 def _from_cbor_labels(record: object) -> _Record:
-    """Give a CBOR record its labels of text."""
     if not isinstance(record, dict):
         raise ReadingError("not a map")
     named = {}

@@ -30,5 +30,4 @@ def overlap(one: str, other: str) -> bool:
 
 
 def _is_hidden(wide: str, narrow: str) -> bool:
-    """Say whether topics that begin with `$` are hidden from a filter that begins with a wildcard."""
     return narrow.startswith("$") and wide[:1] in {"+", "#"}

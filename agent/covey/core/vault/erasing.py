@@ -152,7 +152,7 @@ def _named(numbers: dict[Link, Spans]) -> list[ErasedNumbers]:
 
 
 def _joined(erased: Iterable[ErasedNumbers]) -> tuple[ErasedNumbers, ...]:
-    """Return numbers of each link once, as ranges that do not touch."""
+    """Return each link's numbers once, as ranges that do not touch."""
     spans: dict[Link, Spans] = defaultdict(list)
     for each in erased:
         spans[each.author, each.incarnation] += each.numbers

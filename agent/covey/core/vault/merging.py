@@ -156,7 +156,6 @@ def layout(
 
 
 def _touched(entries: Group, firsts: list[int], merged: Sequence[SegmentEntry]) -> bool:
-    """Say whether a merged segment stands for any of these entries."""
     by_first = {each.first: each for each in merged}
     for entry in entries:
         place = bisect_right(firsts, entry.first)

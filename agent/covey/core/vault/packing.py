@@ -83,7 +83,6 @@ def unpack(inflated: int, packed: bytes, *others: cbor.Read[Any]) -> tuple[list[
 
 
 def _author(raw: bytes) -> bytes:
-    """Return whose message it is, as it says; what is no message stands before all."""
     try:
         return read_message(raw, verify=False).author
     except RemoteError:
@@ -100,7 +99,6 @@ def _cut(lengths: Column, joined: bytes) -> list[bytes]:
 
 
 def _in_places(places: list[int], messages: list[bytes]) -> list[bytes]:
-    """Return messages in the order in which they came."""
     if sorted(places) != list(range(len(messages))):
         raise MalformedError("packed segment: positions are missing or duplicated")
     landed = [b""] * len(messages)

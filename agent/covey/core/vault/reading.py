@@ -304,9 +304,9 @@ def _check_descent(manifest: VaultManifest, floor: Floor, before: VaultManifest 
 
 
 def _lists_all_of(manifest: VaultManifest, before: VaultManifest) -> bool:
-    """Say whether what both list one by one is listed alike, but for merged and thinned segments in its place.
+    """Return whether both list the same segments, except merged and thinned ones in their place.
 
-    What stands in ranges is not opened for this: only the node itself could have signed anything else.
+    Ranges are not opened for this: only the node itself could have signed anything else.
     """
     if manifest.erased_upto < before.erased_upto:
         return False

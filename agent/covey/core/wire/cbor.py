@@ -167,7 +167,7 @@ def _check_structure(raw: bytes, maximum_items: int) -> None:
 
 
 def _check_room(children: int, room: int, items: int, maximum_items: int, depth: int) -> None:
-    """Check an array or map before anything is made for its items."""
+    """Check an array or map before creating anything for its items."""
     if children > room:
         raise MalformedError("truncated CBOR")
     if items > maximum_items:

@@ -92,7 +92,7 @@ def _padded(message: bytes) -> bytes:
 
 
 def _link_nonce(tag: bytes, counter: int) -> bytes:
-    """Return 24 bytes: all that a relay could change beside the ciphertext stands in them."""
+    """Return the 24 bytes that contain everything a relay could change outside the ciphertext."""
     return tag + counter.to_bytes(8)
 
 

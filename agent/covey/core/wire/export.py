@@ -76,7 +76,7 @@ def read_export(raw: bytes) -> ExportFile:
 
 
 def _items(raw: bytes, position: int) -> Iterator[bytes]:
-    """Yield items; after something that is none, go on at the next thing that looks like an entry."""
+    """Yield items; after anything else, continue at the next possible entry."""
     while position < len(raw):
         try:
             position, item = _item(raw, position)
@@ -87,7 +87,6 @@ def _items(raw: bytes, position: int) -> Iterator[bytes]:
 
 
 def _item(raw: bytes, position: int) -> tuple[int, bytes]:
-    """Return (where the next begins, the byte string at a position)."""
     head = raw[position] if position < len(raw) else 0
     if 0x40 <= head < 0x58:
         start, length = position + 1, head - 0x40
@@ -102,7 +101,6 @@ def _item(raw: bytes, position: int) -> tuple[int, bytes]:
 
 
 def _next_entry(raw: bytes, position: int) -> int:
-    """Return where the next entry's byte string may begin."""
     while (begin := raw.find(_ENTRY_HEAD, position)) >= 0:
         for head, width in _BYTES_HEADS.items():
             start = begin - 1 - width

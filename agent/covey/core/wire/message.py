@@ -325,7 +325,7 @@ class LossReason(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> LossReason | None:
-        """Keep a reason of a newer Covey: it is text to show, and no cause to lose count of what is lost."""
+        """Keep a newer Covey's reason as text, and keep counting losses."""
         if not isinstance(value, int) or not 0 < value <= _LAST_REASON:
             return None
         newer = int.__new__(cls, value)

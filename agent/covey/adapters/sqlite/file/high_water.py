@@ -79,7 +79,6 @@ class HighWater:
         self._grown.clear()
 
     def _count(self) -> None:
-        """Count the commit that ends the open transaction, if it changes anything."""
         if self._database.connection.total_changes == self._changes_before:
             return
         lineage, incarnation, commits, next_seq, next_batch = self._database.first(
@@ -151,7 +150,6 @@ class HighWater:
         return FallBack(max(0, said.commits - commits), messages)
 
     def _lost_runs(self, said: HighWaterMark) -> Iterator[_LostRun]:
-        """Yield the places that queues had and lack here; those before an incarnation's first are the present one's."""
         present = self._incarnations.present()
         here = dict(self._database.run("SELECT signing_public, next_place FROM peer"))
         ends = sorted(said.queues.values(), key=lambda end: end.next_place)
@@ -176,7 +174,6 @@ class HighWater:
         self._losses.note_runs(run.recipient, [gone])
 
     def _end(self, run: _LostRun) -> None:
-        """Note which places were those of an incarnation that the state does not know, or not so far."""
         self._database.run(
             "INSERT INTO incarnation_span SELECT id, ?, ?, ? FROM peer WHERE signing_public = ? "
             "ON CONFLICT DO UPDATE SET last = excluded.last",

@@ -62,7 +62,6 @@ class ReservedSpace:
         return about.f_bavail * about.f_frsize
 
     def _made(self) -> bool:
-        """Make the file, at most every ten seconds."""
         now = time.monotonic()
         if now - self._asked_at < _RETRY_S:
             return False

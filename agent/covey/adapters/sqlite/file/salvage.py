@@ -300,7 +300,6 @@ def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report
 
 
 def _restore_groups(copy: GroupsCopy, target: sqlite3.Connection, now_us: int) -> int:
-    """Add what the second copy has of groups and the damaged database had no more; return of how many groups."""
     restored = 0
     for group in copy.read():
         before = target.total_changes

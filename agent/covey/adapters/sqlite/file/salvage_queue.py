@@ -130,10 +130,10 @@ class Queue:
         return True
 
     def _rename(self, recipient: _Recipient, signing_public: DeviceKey) -> None:
-        """Correct a recipient's row, of which nothing but its messages can prove whose it is.
+        """Correct a recipient's row; only its messages can prove which device it is.
 
         Raises:
-            MalformedError: other messages, or another row, say otherwise.
+            MalformedError: other messages, or another row, disagree.
         """
         if recipient.held or signing_public in self._recipients:
             raise MalformedError("a message in another recipient's queue")
@@ -194,7 +194,7 @@ class Queue:
             self.missing = sum(self._note_losses(each, self._incarnation) for each in self._recipients.values())
 
     def _note_losses(self, recipient: _Recipient, incarnation: Incarnation) -> int:
-        """Note which messages are missing: acknowledged were the oldest, so it is the newest that are not held."""
+        """Note the missing messages: the oldest were acknowledged, so these are the newest missing ones."""
         missing = (recipient.queued or 0) - recipient.held
         if missing <= 0 or recipient.present is None:
             return 0
@@ -232,5 +232,4 @@ class Queue:
 
 
 def _number(message: Message) -> int | None:
-    """Return a batch's number, None of any other message."""
     return split_number(message.body)[0] if message.type is MessageType.TELEMETRY else None

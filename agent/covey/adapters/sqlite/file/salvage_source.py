@@ -83,7 +83,6 @@ class Source:
             raise failure
 
     def _between(self, query: str, first: int, last: int) -> Iterator[Row]:
-        """Yield what can be read of a range of numbers: where it fails, of its halves."""
         if first > last or self._failures > _FAILURES:
             return
         try:
@@ -102,7 +101,6 @@ class Source:
 
 
 def _answers(database: sqlite3.Connection) -> bool:
-    """Say whether any of the small tables can be read."""
     for table in ("device", "peer", "received", "group_manifest"):
         with suppress(*UNREADABLE):
             database.execute(f"SELECT * FROM {table}").fetchone()  # noqa: S608 - our names
@@ -111,7 +109,6 @@ def _answers(database: sqlite3.Connection) -> bool:
 
 
 def _patched(path: Path, copy: Path) -> sqlite3.Connection:
-    """Return a copy that SQLite opens."""
     template = copy.with_name(f"{copy.name}-template")
     with closing(SqliteStore(template, Incarnation(bytes(8)))):
         pass

@@ -144,7 +144,6 @@ class StateFile:
         *,
         alone: bool,
     ) -> SqliteStore:
-        """Open the state under the lock; add to the reports what is saved."""
         if alone:
             self._finish_salvage()
             if self._looks_damaged():
@@ -189,7 +188,6 @@ class StateFile:
         return store
 
     def _lock(self, lock: int) -> bool:
-        """Wait while another process saves the file; say whether nobody else has it open."""
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
@@ -233,7 +231,7 @@ class StateFile:
             return True
 
     def _finish_salvage(self) -> None:
-        """Put in place what an interrupted salvage has finished writing; without one, nothing of it is loaded."""
+        """Finish an interrupted salvage; otherwise load none of its code."""
         if self.beside(COMPLETE).exists():
             from covey.adapters.sqlite.file.salvage import finish
 
@@ -252,7 +250,7 @@ class StateFile:
     # -- restored copies ----------------------------------------------------------------------------------------------
 
     def _renew_if_restored(self, store: SqliteStore, unread: int) -> FallBack | None:
-        """Begin another incarnation where the state is a copy, or has lost commits; return what went with these."""
+        """Begin another incarnation if the state is a copy or has lost commits; return what was lost with these."""
         said = store.high_water.said()
 
         def is_sound() -> bool:
@@ -297,7 +295,6 @@ class StateFile:
         return mark is not None and self._mark().holds(mark)
 
     def _remove_other_marks(self, store: SqliteStore) -> None:
-        """Remove marks that nobody names, in a transaction: in which nobody makes one."""
         with store.transaction():
             self._mark().remove_others(store.device.mark() or b"")
 

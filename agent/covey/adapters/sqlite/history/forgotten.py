@@ -77,7 +77,6 @@ class ForgottenOperations:
         )
 
     def _log_and_manifest(self, group_id: GroupId, log: Log, number: int, manifest: bytes) -> tuple[int, int]:
-        """Note that an operation of a log is forgotten, and under which manifest it was; return the rows of these."""
         self._database.run("INSERT OR IGNORE INTO forgotten_manifest (hash) VALUES (?)", (manifest,))
         self._database.run(
             "INSERT INTO forgotten_log (group_id, author, incarnation, last) VALUES (?, ?, ?, ?) "
@@ -140,7 +139,6 @@ class ForgottenOperations:
         return taken
 
     def _is_needed(self, group_id: GroupId, log: Log, number: int) -> bool:
-        """Say whether an operation is the last one of its log, or one of a fork."""
         of_log = "WHERE (group_id, author, incarnation) = (?1, ?2, ?3)"
         return bool(
             self._database.one(

@@ -75,7 +75,6 @@ class OperationTables:
         self._note(group_id, remains.log, remains, remains.length)
 
     def _note(self, group_id: GroupId, log: Log, operation: Operation | Remains, length: int) -> None:
-        """Count an operation to its log, and as a head instead of those that it follows."""
         self._database.run(
             "INSERT INTO operation_log VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "last = max(last, excluded.last), length = length + excluded.length",

@@ -60,7 +60,6 @@ class OrderIndex:
         return self._frontier(group_id, nodes), bears or len(nodes) > _MOST_NODES
 
     def _of_parents(self, group_id: GroupId, parents: Iterable[OperationId]) -> tuple[set[int], set[int]]:
-        """Return which parents of an operation are nodes, and the frontiers of the others."""
         nodes: set[int] = set()
         frontiers: set[int] = set()
         for parent in parents:

@@ -133,7 +133,6 @@ class ImprintTable:
         return entries
 
     def _nearest(self, which: str, how: str, author: DeviceKey, incarnation: Incarnation, block: int) -> Iterator[int]:
-        """Yield the nearest block that there is, if one is asked for."""
         self._flush()
         query = f"SELECT {which} FROM imprint WHERE author = ? AND incarnation = ? AND block {how} ?"  # noqa: S608
         nearest = self._database.first(query, (author, incarnation, block))[0]
@@ -165,13 +164,12 @@ class ImprintTable:
 
 
 def _least_needed(blocks: list[int]) -> int:
-    """Return the oldest of too many blocks of a link: of those that were sent ahead of a backlog, if they are many."""
+    """Return the oldest of too many blocks of a link; of those sent ahead of a backlog, if there are many."""
     _, ahead = max((later - block, place) for place, (block, later) in enumerate(pairwise(blocks), 1))
     return blocks[ahead] if len(blocks) - ahead > _AHEAD else blocks[0]
 
 
 def _found(block: int, entries: bytes | bytearray, places: Iterable[int]) -> Iterator[Imprint]:
-    """Yield what stands at places of a row."""
     for place in places:
         entry = _entry(block, entries, place)
         if entry is not None:
@@ -179,7 +177,6 @@ def _found(block: int, entries: bytes | bytearray, places: Iterable[int]) -> Ite
 
 
 def _entry(block: int, entries: bytes | bytearray, index: int) -> Imprint | None:
-    """Return what stands at an index of a row; nothing of one that is not of its length."""
     at = index * _ENTRY_BYTES
     seq = int.from_bytes(entries[at : at + _SEQ_BYTES]) if len(entries) == _ROW_BYTES else 0
     if not seq:

@@ -150,7 +150,7 @@ class Landing:
             del self.held_back[next(iter(self.held_back))]
 
     def _is_within_share(self, author: DeviceKey, more: int) -> bool:
-        """Say whether an author may add to a landing that is half full (rule 1)."""
+        """Return whether an author may add to a landing that is half full (rule 1)."""
         self._flush()
         held = self._database.one(
             "SELECT coalesce(sum(size), 0) FROM (SELECT size FROM landing WHERE author = ? LIMIT ?)",
@@ -159,7 +159,7 @@ class Landing:
         return held == 0 or held + more <= LANDING_SHARE_BYTES
 
     def _is_allowed(self, author: DeviceKey, more: int, now_us: int) -> bool:
-        """Spend what an author may land on a disk that is nearly full (rule 2)."""
+        """Spend an author's allowance on a nearly full disk (rule 2)."""
         bucket = self._allowances.pop(author, None) or TokenBucket(SCARCE_BYTES_PER_SECOND, SCARCE_BYTES)
         self._allowances[author] = bucket  # the one that was heard last
         if len(self._allowances) > RATED_AUTHORS:

@@ -56,7 +56,7 @@ class LinkKeys:
         )
 
     def _wipe(self, identifiers: Iterable[int]) -> None:
-        """Forget keys; zeros first, as a page that becomes free keeps what stood in it."""
+        """Delete keys, first overwriting them with zeros, because a freed page keeps its content."""
         self._kept.clear()
         for identifier in identifiers:
             self._database.run("UPDATE link_key SET sealed = zeroblob(length(sealed)) WHERE id = ?", (identifier,))

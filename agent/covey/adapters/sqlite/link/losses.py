@@ -84,6 +84,5 @@ class Losses:
 
 
 def _continues(run: Gone, place: Place, number: BatchNumber | None) -> bool:
-    """Say whether a place with its telemetry number goes on where a run ends."""
     following = None if run.number is None else run.number + place - run.first
     return place == run.last + 1 and number == following

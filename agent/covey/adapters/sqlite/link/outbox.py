@@ -240,7 +240,6 @@ class Outbox:
         return expired
 
     def _drop(self, recipient: DeviceKey, first: int = 0, last: int = LAST_PLACE) -> int:
-        """Forget what stands at some places; return how many messages that was."""
         self._growth.write()
         bounds = self._places(recipient, first, last)
         [(rows, size, *of_classes)] = self._database.run(_COUNTED, bounds)
@@ -315,7 +314,6 @@ class Outbox:
         return TakenBack(row[0], row[1], None if row[2] is None else max(0, row[2]))
 
     def _places(self, recipient: DeviceKey, first: int = 0, last: int = LAST_PLACE) -> tuple[int, int]:
-        """Return the keys of a queue's places, both ends included; none are there where nothing was ever queued."""
         base = self._peer(recipient) << PLACE_BITS
         return base + max(0, first), base + min(last, LAST_PLACE)
 
@@ -344,7 +342,7 @@ class Outbox:
         return freed
 
     def _remember_acknowledged(self, recipient: DeviceKey, first: int, last: int) -> None:
-        """Remember which telemetry is about to leave its queue as acknowledged."""
+        """Note which telemetry leaves its queue as acknowledged."""
         self._growth.write()
         runs: list[tuple[int, int, int]] = []
         self._keep_acknowledged(recipient, first, last)
@@ -373,7 +371,7 @@ class Outbox:
         )
 
     def _keep_acknowledged(self, recipient: DeviceKey, first: int, last: int) -> None:
-        """Keep the newest telemetry that is about to leave its queue, unless room is short."""
+        """Keep the newest telemetry that leaves its queue, unless room is short."""
         if self._database.lean or 2 * self._growth.bytes > self._maximum_bytes:
             return
         begin, end = self._places(recipient, first, last)

@@ -28,7 +28,6 @@ def _peer_presence(
 
 
 def _among(devices: Collection[DeviceKey] | None) -> tuple[str, tuple[DeviceKey, ...]]:
-    """Return the condition that a row is of one of these devices, and its values; no condition for all."""
     return ("", ()) if devices is None else (f"WHERE device IN ({', '.join('?' * len(devices))})", tuple(devices))
 
 

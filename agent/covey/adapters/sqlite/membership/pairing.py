@@ -247,7 +247,7 @@ def _keys(stored: bytes) -> tuple[DeviceKey, ...]:
 
 
 def _preview(stored: bytes) -> GroupPreview | None:
-    """Return what an inviter has said of a group; nothing where a worn card has changed it."""
+    """Return an inviter's description of a group; None if a worn card has changed it."""
     try:
         return GroupPreview.from_wire(cbor.decode(stored, PREVIEW_BYTES))
     except RemoteError:

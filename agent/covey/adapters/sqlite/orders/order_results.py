@@ -51,13 +51,11 @@ class OrderResultTables:
         return True
 
     def _drop_unsigned(self, group_id: GroupId, board: DeviceKey, operation: OperationId) -> None:
-        """Let go of what was said in a board's stead."""
         kept = self.of_device(group_id, operation, board)
         if kept is not None and kept.result.signature is None:
             self._database.run("DELETE FROM order_result WHERE id = ?", (kept.id,))
 
     def _make_room(self, group_id: GroupId, device: DeviceKey, share: int) -> None:
-        """Let the oldest results of a device go, and the oldest outputs of those that stay."""
         of_device = "FROM order_result WHERE group_id = ? AND device = ?"
         oldest = self._database.run(
             f"SELECT id, output_kept {of_device} ORDER BY id DESC LIMIT -1 OFFSET ?",

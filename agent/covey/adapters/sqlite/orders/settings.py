@@ -124,7 +124,6 @@ def _held(text: str | None) -> HeldValue | None:
 
 
 def _held_text(held: HeldValue | None) -> str | None:
-    """Return JSON: the value, its author, and true where it is secret."""
     if held is None:
         return None
     return json.dumps([held.value, held.author.hex(), *([True] if held.secret else [])])
