@@ -357,7 +357,7 @@ class Membership:
         self._records.groups.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, now_us)
 
     def _keep_secrets(self, trust: GroupTrust, secrets: Iterable[bytes], now_us: int) -> None:
-        """Store secrets that a held manifest names (rule 3), but not of a left group: they would outlive its erasing."""
+        """Store secrets that a held manifest names (rule 3), but none of a left group: they would outlive it."""
         if not self.groups.is_in(trust.group_id):
             return
         named = {manifest.epoch_id for manifest in trust.held()}
