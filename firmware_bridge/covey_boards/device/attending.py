@@ -2,18 +2,18 @@
 
 docs/protocol/boards.md, section 18, "Orders" and "Firmware".
 
-Loaded when it is needed, in the place of `core`, whose face it has as far as `ports.run` asks for it.
+Loaded when needed, in place of `core`, with the part of its interface that `ports.run` uses.
 
-1. What the board had measured is with its gateway by then, or noted on flash; until it starts anew it measures nothing.
-2. An order is dealt with as anywhere else (`orders.py`): it is done once, and what became of it is on flash before it is
-   told. So a power cut here is one like any other, and the gateway brings the order again until it has the result.
-3. The board says who it is, then what became of the order, and stays for a moment: the next one may be on its way.
-4. It starts anew when the gateway has all that and says nothing more, or takes nothing. An order that the heap ends in
-   all the same is refused by the board's signature, so that nobody brings it for good.
-5. A firmware (`updating.py`) is taken by a start of its own (`room.cbor`); it is announced again as soon as the board
-   has said who it is, and comes part by part; when it is there, or goes no further, the board starts anew. One that is
-   refused is kept in mind (`standing.py`).
-6. What else comes is acknowledged and let go of, as if it had come while the board was off.
+1. Earlier readings are with the gateway by then, or noted on flash; until its next restart the board does not measure.
+2. An order is processed as usual (`orders.py`): it runs once, and its result is on flash before it is reported. So a
+   power cut here is like any other, and the gateway repeats the order until it has the result.
+3. The board identifies itself, reports the result, and waits for a moment, because another order may follow.
+4. It restarts when the gateway has all that and sends nothing more, or accepts nothing. If the heap is too small even
+   here, the board refuses the order with its signature, so that the gateway stops repeating it.
+5. A firmware (`updating.py`) is accepted by a start of its own (`room.cbor`). It is announced again once the board has
+   identified itself, and arrives part by part. When it is complete, or cannot continue, the board restarts. A refused
+   firmware is remembered (`standing.py`).
+6. Other messages are acknowledged and dropped, as if they had arrived while the board was off.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""BLAKE2b-256 with a personalisation (RFC 7693), by which operations of a history are named. Loaded when orders come.
+"""BLAKE2b-256 with a personalisation (RFC 7693), which names operations of a history. Loaded when orders arrive.
 
 Nothing here is secret, so time may depend on the data: some 25 ms for each 128 bytes on a Cortex-M0.
 """

@@ -1,22 +1,23 @@
 """A board's firmware without its hardware: bytes and `now` in, bytes out. docs/protocol/boards.md, section 18.
 
 1. The identity is drawn here at the first start, stored before anybody is told of it, and never leaves.
-2. Every start draws a new incarnation, so that no sequence is ever used twice, whatever the power does.
-3. Until a gateway's ENROL has named a collector nothing is sampled. One that has been named stays.
+2. Every start draws a new incarnation, so that no sequence is ever used twice, even after power cuts.
+3. Nothing is sampled until a gateway's ENROL has named a collector. That collector is permanent.
 4. Readings → batch → signed message → `outbox` → envelope for the collector → CARRY, one at a time, or as many as
-   `window_bytes` holds. Envelopes are sealed with a fresh key each until `link_keys` has one, which spares the X25519.
-5. A computation that takes long begins one turn after BUSY has told the gateway so; one in each turn.
-   While the line is up, closing batches and sending go by turns: who cannot keep up samples less, and drops nothing.
-6. Time is the gateway's word, with its doubts: without a TIME, or an hour after it, batches say UNSYNCHRONISED.
-7. What arrives can neither raise nor grow anything beyond the bounds of `link_machine` and `outbox`.
-8. An error that nobody foresaw ends the step under way and nothing else, is counted, and the gateway is told of the
-   last one; ten with nothing taken by the line in between, and the board gives up, and is restarted.
-9. A restart that is asked for waits until the gateway has what was measured, as long as it takes something.
-10. What no gateway takes is noted on flash, as little as will do (`losses.py`): the next life admits it.
-11. Operators that enrolment pinned may order (`orders.py`); a gateway brings that, and can neither write nor repeat it.
-    Where the heap has no room for one, all of this makes room for it, and starts anew afterwards (`attending.py`).
-12. So for firmware (`updating.py`), which stays if the collector's acknowledgement comes through it (`slot_state.py`).
-    Of one that is known (`standing.py`) nothing is loaded, as what is loaded late scatters a small heap.
+   `window_bytes` holds. Envelopes are sealed with a fresh key each until `link_keys` has one, which saves the X25519.
+5. A long computation begins one turn after BUSY has announced it to the gateway; one in each turn. While the line is
+   up, the board alternates between closing batches and sending: a board that cannot keep up samples less, and drops
+   nothing.
+6. Time comes from the gateway, with its quality: without a TIME, or an hour after it, batches are UNSYNCHRONISED.
+7. Received data can neither raise nor grow anything beyond the bounds of `link_machine` and `outbox`.
+8. An unexpected error ends only the current step. It is counted, and the gateway gets the last one. After ten without
+   anything accepted by the line in between, the board gives up and is restarted.
+9. A requested restart waits until the gateway has all readings, as long as it accepts something.
+10. What no gateway accepts is noted on flash, as briefly as possible (`losses.py`): the next incarnation reports it.
+11. Operators that enrolment pinned may order (`orders.py`); a gateway delivers orders, and can neither write nor repeat
+    them. If the heap has no room for one, all of this makes room for it, and restarts afterwards (`attending.py`).
+12. So for firmware (`updating.py`), which stays if the collector's acknowledgement arrives while it runs
+    (`slot_state.py`). For a known one (`standing.py`) nothing is loaded, because late loading fragments a small heap.
 """
 
 import gc

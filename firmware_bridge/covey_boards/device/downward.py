@@ -1,4 +1,4 @@
-"""Orders and firmware that a gateway hands down, each brought to what deals with it. Loaded when one comes."""
+"""Dispatch orders and firmware from the gateway. Loaded when one arrives."""
 
 try:
     from covey_boards.shared import line_orders

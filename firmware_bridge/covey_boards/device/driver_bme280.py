@@ -1,4 +1,4 @@
-"""BME280 and BMP280: temperature, pressure and, of the first one, humidity."""
+"""BME280 and BMP280: temperature, pressure and, on the first, humidity."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""DHT22 (AM2302) and DHT11: temperature and humidity, by the `dht` that MicroPython's ports bring."""
+"""DHT22 (AM2302) and DHT11: temperature and humidity, with the `dht` of MicroPython's ports."""
 
 
 class Dht:

@@ -1,7 +1,7 @@
-"""What the drivers of chips on an I2C bus share: the bus, and Sensirion's words with their checksums.
+"""Common parts of the drivers for chips on an I2C bus: the bus, and Sensirion's words with their checksums.
 
-A driver is a module `driver_KIND` whose `SENSORS` has the kind, loaded where `covey.json` names the kind, and nowhere else.
-One whose chip needs time to measure has a `prepare()`; `core` calls it a second before `read()`.
+A driver is a module `driver_KIND` whose `SENSORS` has the kind; it is loaded only if `covey.json` names the kind. One
+whose chip needs time to measure has a `prepare()`; `core` calls it a second before `read()`.
 """
 
 _buses = {}

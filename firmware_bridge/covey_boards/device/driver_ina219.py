@@ -1,4 +1,4 @@
-"""INA219: voltage, current and power of what hangs behind its shunt."""
+"""INA219: voltage, current and power of the load behind its shunt."""
 
 try:
     from .driver_i2c import bus

@@ -1,4 +1,4 @@
-"""SCD40, SCD41: carbon dioxide, temperature and humidity, anew every five seconds."""
+"""SCD40, SCD41: carbon dioxide, temperature and humidity, new every five seconds."""
 
 import time
 

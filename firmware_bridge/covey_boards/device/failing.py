@@ -1,6 +1,6 @@
-"""What serves the line of a board whose firmware cannot go on: it says why, and has the board start anew.
+"""Serve the line of a board whose firmware cannot continue: it reports why, and restarts the board.
 
-Loaded when it is needed, in the place of `core`, whose face it has as far as `ports.run` asks for it.
+Loaded when needed, in place of `core`, with the part of its interface that `ports.run` uses.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""Sensors that MicroPython's boards have of themselves; see `sensors`."""
+"""Sensors built into MicroPython's boards; see `sensors`."""
 
 import sys
 

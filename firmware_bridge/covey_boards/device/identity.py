@@ -1,6 +1,6 @@
 """A board's two secrets: drawn at its first start, stored before they are used, and read at later starts.
 
-Loaded once, and let go of: what stays of it on a board's heap is the `Identity` alone.
+Loaded once, then unloaded: only the `Identity` remains on a board's heap.
 """
 
 try:

@@ -1,8 +1,8 @@
 """The receiving half of the link from a board's collector. docs/protocol/, sections 8 and 19.
 
-1. Only the next message counts; what was dealt with before is acknowledged again, anything else is silence.
-2. What a LOSS or a RESUME says will never come counts as dealt with.
-3. Dealt with, then stored, then acknowledged: after a power cut between the first two a message comes once more.
+1. Only the next message counts; an earlier one is acknowledged again, anything else ignored.
+2. Numbers that a LOSS or a RESUME reports as lost count as processed.
+3. Process, then store, then acknowledge: after a power cut between the first two a message arrives again.
 """
 
 try:

@@ -1,11 +1,10 @@
 """A board's state that survives deep sleep: everything in RAM that its gateway or collector relies on.
 
-1. It is kept once and taken once, so no sequence and no counter of a link key is ever used twice.
-2. A link key goes into the clock's memory alone, which ends with the power: flash would keep it, whoever reads that.
-3. The line goes on where it was if nothing was under way on it; else it begins anew, as after a restart, and what was
-   under way goes again.
-4. How long it slept is the clock's word where that is near what was asked for, else what was asked for.
-5. Sensors are opened anew; one whose attribute `kept` is a whole number gets it back.
+1. It is stored once and read once, so no sequence and no counter of a link key is ever used twice.
+2. A link key is stored only in the clock's memory, which ends with the power: flash would keep it for any reader.
+3. The line continues if nothing was in flight; otherwise it begins again, as after a restart, and repeats that.
+4. The time asleep is the clock's if that is near the requested time, else the requested time.
+5. Sensors are opened again; one whose attribute `kept` is an integer gets it back.
 """
 
 import struct

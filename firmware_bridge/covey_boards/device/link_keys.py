@@ -1,8 +1,9 @@
-"""The keys that a board gives its collector, so that most envelopes need no X25519. docs/protocol/core.md, section 4, "Link keys".
+"""The keys that a board gives its collector, so that most envelopes need no X25519. docs/protocol/core.md, section 4,
+"Link keys".
 
-1. A key lies in RAM only, and a start draws another: no counter is ever used twice with one.
-2. It is used when its LINK no longer waits: an acknowledgement alone frees that. What is sent again is sealed.
-3. It ends with the first doubt, with its age and with its count; the next one is drawn before that.
+1. A key is in RAM only, and each start draws another: no counter is ever used twice with one.
+2. It is used once its LINK no longer waits, which only an acknowledgement achieves. Repetitions are sealed.
+3. It ends at the first doubt, by age and by count; the next one is drawn before that.
 
 The agent's are in core/link/link_keys.py; `device/__init__.py` says why they are not the same code.
 """

@@ -1,13 +1,15 @@
-"""What the next life has to admit: batches that no gateway has taken, noted on flash while none takes any.
+"""Batches that the next incarnation has to report as lost: noted on flash while no gateway accepts any.
 
-1. While the gateway takes what it is sent, nothing is written. An outage is noted as soon as the line is silent, and as
-   it grows by half: of what a power cut then loses, two thirds are known, at seventeen writes for a day of batches each
-   minute. Before a restart of our own it is noted as it is; with the last batch that is taken the note goes.
-2. A life begins with the notes of those before. Each goes to the collector as a signed LOSS that names its
+1. While the gateway accepts messages, nothing is written. An outage is noted as soon as the line is silent, and each
+   time it has grown by half: of a power cut's losses two thirds are then known, at seventeen writes for a day of
+   batches each minute. Before a restart of our own the exact state is noted; with the last accepted batch the note is
+   deleted.
+2. An incarnation begins with the notes of earlier ones. Each goes to the collector as a signed LOSS that names its
    incarnation, and stays on flash until that is acknowledged.
-3. A record's `seq` has to be beyond the places that it names (docs/protocol/core.md, section 7): ours begins after them.
+3. A record's `seq` has to be beyond the places that it names (docs/protocol/core.md, section 7): ours begins after
+   them.
 
-Loaded with the first outage, or where there are notes.
+Loaded at the first outage, or if there are notes.
 """
 
 try:

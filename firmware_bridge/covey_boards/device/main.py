@@ -1,4 +1,4 @@
-"""What a board starts with. As source, because boards look for no `main.mpy`; everything else may be compiled."""
+"""A board's start. As source, because boards look for no `main.mpy`; everything else may be compiled."""
 
 from os import listdir
 

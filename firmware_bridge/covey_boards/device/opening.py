@@ -1,6 +1,6 @@
-"""What a board does first, whatever else may fail: it reads `covey.json`, opens the line, and gives the prompt to who asks.
+"""A board's first steps, whatever else may fail: read `covey.json`, open the line, and give the prompt on request.
 
-Loaded once, and let go of. What is not as it should be in `covey.json` counts as not there, and is named for a person.
+Loaded once, then unloaded. An invalid part of `covey.json` counts as missing, and is named for a person.
 """
 
 import json

@@ -1,16 +1,16 @@
 """Orders for this board. docs/protocol/boards.md, section 18, "Orders". Loaded for each order, then unloaded.
 
-1. An order is an operation of the group's history, as its author signed it. It counts where the author is an operator
-   that enrolment pinned, and where as many of those have signed it or an approval of it as were laid down.
-2. It is for this board where it names it by its key; it is read whole before anything is done.
-3. Each once-id is dealt with once: of the last few what became of them is kept, of those before how high they stood by
-   their author. So nothing that comes again, whoever brings it, has a second effect.
-4. That an action begins is on flash before it does. What had begun when the power went is `unknown`, unless its owner
-   says that doing it twice is as good as once; then it is done again, three times at most.
-5. Where what was kept cannot be read, all is `unknown`, and nothing is done until the board is enrolled anew.
-6. What became of it is signed. What is no order of ours leaves nothing on flash.
+1. An order is an operation of the group's history, as its author signed it. It counts if the author is an operator that
+   enrolment pinned, and if as many of those as required have signed it or an approval of it.
+2. It is for this board if it names the board's key; it is read completely before anything is done.
+3. Each once-id is processed once: the last few results are kept, and of earlier orders the greatest height by author.
+   So a repetition, from any source, has no second effect.
+4. The start of an action is on flash before the action. One that had started at a power cut is `unknown`, unless its
+   owner says that running twice is as good as once; then it runs again, three times at most.
+5. If the stored results cannot be read, all is `unknown`, and nothing is done until the board is enrolled again.
+6. The result is signed. An order for others leaves nothing on flash.
 7. Of settings the last order for a key holds, by height, then id (`setting_orders.py`).
-8. An order is let go of in each form as soon as it is there in the next one: it may have 2 KiB, and a heap some 10.
+8. Each form of an order is freed once the next one exists: it may have 2 KiB, and a heap some 10.
 """
 
 import gc

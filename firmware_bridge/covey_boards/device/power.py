@@ -1,6 +1,6 @@
-"""A board's sleep in its port's own words: `machine.lightsleep`, `deepsleep`, the clock that goes on, its memory, pins.
+"""A board's sleep in its port's terms: `machine.lightsleep`, `deepsleep`, the clock that continues, its memory, pins.
 
-Loaded where `covey.json` has "sleep".
+Loaded if `covey.json` has "sleep".
 """
 
 import machine

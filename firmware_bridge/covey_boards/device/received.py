@@ -1,6 +1,6 @@
-"""What a board does with a blob from its collector: new settings. Change it, as `sensors.py`, for what a board is to do.
+"""What a board does with a blob from its collector: new settings. Change it, like `sensors.py`, for other purposes.
 
-    covey message send --to soil-1 --text '{"interval_seconds": 60}'
+covey message send --to soil-1 --text '{"interval_seconds": 60}'
 """
 
 import json

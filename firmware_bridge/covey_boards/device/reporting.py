@@ -1,8 +1,9 @@
-"""What a board says to its gateway beside envelopes: who it is, what it counts, what went wrong. docs/protocol/boards.md, section 18.
+"""A board's reports to its gateway, other than envelopes: identity, counters, errors. docs/protocol/boards.md, section
+18.
 
-1. Who it is comes first whenever the link comes up, and a report after that.
-2. What went wrong goes with a report: the last of it since the one before, else whatever stays wrong; only what the
-   gateway does not know of this session. It hastens the next report, to ten seconds after the one before.
+1. The identity comes first whenever the link comes up, and a report after that.
+2. An error goes with a report: the last one since the previous report, else a continuing one; only if the gateway does
+   not know it from this session. It brings the next report forward, to ten seconds after the previous one.
 """
 
 try:

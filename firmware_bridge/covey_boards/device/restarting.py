@@ -1,4 +1,4 @@
-"""A restart that was asked for waits until the gateway has what was measured. Loaded when one is."""
+"""A requested restart waits until the gateway has all readings. Loaded when one is requested."""
 
 try:
     from micropython import const

@@ -1,8 +1,8 @@
-"""When a board reads its sensors, and what it has read.
+"""When a board reads its sensors, and its readings.
 
-1. What a long computation kept it from is not caught up with.
-2. Sensors that need time to measure, those with a `prepare()`, begin a second before all are read.
-3. A sensor that fails stops no other, whether it raises or says what can be no reading.
+1. Samples missed during a long computation are not made up for.
+2. Sensors with a `prepare()` begin a second before all are read.
+3. A failing sensor stops no other, whether it raises or gives an invalid reading.
 """
 
 try:

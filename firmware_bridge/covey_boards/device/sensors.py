@@ -1,15 +1,15 @@
 """A board's sensors. A sensor is an object whose `read()` yields any number of (name, unit, scale, value).
 
-`scale` is the number of decimal places of a whole-numbered value: 2,153 with scale 2 is 21.53. None sends the float as
-it is; most boards have floats of 32 bits, which hold seven digits. Units are SenML's (RFC 8428): Cel, %RH, V, Pa.
+`scale` is the number of decimal places of an integer value: 2,153 with scale 2 is 21.53. None sends the float
+unchanged; most boards have floats of 32 bits, which hold seven digits. Units are SenML's (RFC 8428): Cel, %RH, V, Pa.
 
 A sensor of your own: put a file `my_sensors.py` on the board with
 
     SENSORS = {"scd41": Scd41}
 
-name it in `covey.json` under "sensors" with what its class takes, and read nothing there that takes longer than a tenth
-of a second: the line waits meanwhile. What needs time to measure begins with it in `prepare()`, which is called a second
-before `read()`. A chip's driver is a file of its own, `driver_KIND.py`.
+and name it in `covey.json` under "sensors" with its class's arguments. Its `read()` must take less than a tenth of a
+second, because the line waits meanwhile. A sensor that needs time starts measuring in `prepare()`, which is called a
+second before `read()`. A chip's driver is a file of its own, `driver_KIND.py`.
 """
 
 import gc

@@ -1,9 +1,9 @@
 """Apply an operator's setting without a restart. Loaded for each setting, then unloaded.
 
-1. Operators set `board.sensors` (JSON, as `covey.json` has it) and how often a board measures and sends, nothing else.
-2. What they set lies in a file of its own above `covey.json`, so that without a value the owner's holds again.
-3. Sensors that cannot be opened are refused, and those of before go on.
-4. Where nothing measures, what is set holds with the next start.
+1. Operators set `board.sensors` (JSON as in `covey.json`) and how often a board measures and sends, nothing else.
+2. Their values are in a file of their own above `covey.json`, so that without them the owner's value holds again.
+3. If sensors cannot be opened, they are refused, and the previous ones continue.
+4. If nothing measures, the setting takes effect at the next start.
 """
 
 import json

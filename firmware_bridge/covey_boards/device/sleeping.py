@@ -1,18 +1,18 @@
-"""When a board sleeps between its samples, and what it says before. docs/protocol/boards.md, section 18, "Sleep".
+"""When a board sleeps between its samples, and what it sends before. docs/protocol/boards.md, section 18, "Sleep".
 
-Loaded where `covey.json` has "sleep".
+Loaded if `covey.json` has "sleep".
 
-1. It sleeps until its next sample, unless it has something to say: a batch that is due before that, an answer, a
-   restart. A batch is due a little early rather than at a waking of its own.
-2. It says first that it is awake, and neither closes a batch nor sends one before it has been told the time, for a
-   second at most: what a clock did in its sleep cannot be believed, and acknowledgements come first.
-3. It has said all when the gateway has taken it, and nothing came for a moment. Then it says for how long it sleeps,
-   and does once that is taken. What comes for it in the meantime is kept by its gateway.
-4. A gateway that takes nothing is left alone after three seconds, until the next batch is due; ten after a start.
-5. While it has no collector, a firmware comes or is on trial, it stays awake.
-6. Who wakes it early is a pin: it samples and speaks at once.
-7. In deep sleep only what `kept_state.py` keeps lasts: in the clock's memory where the port has one that takes it. On
-   flash else, five minutes after the time before at the earliest: until then the sleep is a light one.
+1. It sleeps until its next sample, unless it has something to send: a batch that is due before that, an answer, a
+   restart. A batch goes a little early rather than causing its own wake-up.
+2. It first announces that it is awake, and closes or sends no batch before it has received the time, for a second at
+   most: its clock cannot be trusted after sleep, and acknowledgements come first.
+3. It is finished when the gateway has accepted everything, and nothing arrived for a moment. Then it announces how long
+   it sleeps, and sleeps once that is accepted. Its gateway keeps messages for it.
+4. A gateway that accepts nothing is left alone after three seconds, until the next batch is due; ten after a start.
+5. Without a collector, or while a firmware arrives or is on trial, it stays awake.
+6. A pin can wake it early: it samples and sends at once.
+7. Only what `kept_state.py` stores survives deep sleep: in the clock's memory if the port has enough; else on flash, at
+   most every five minutes: until then the sleep is a light one.
 """
 
 try:

@@ -1,6 +1,7 @@
-"""Which of a board's firmwares is good, and which is on trial: what `slot.cbor` says. docs/protocol/boards.md, section 18, "Firmware".
+"""Which of a board's firmwares is good, and which is on trial: `slot.cbor`. docs/protocol/boards.md, section 18,
+"Firmware".
 
-The file is written whole or not at all; so whatever the power does, a start finds the old firmware or the new one.
+The file is written whole or not at all, so a start finds the old firmware or the new one, even after a power cut.
 """
 
 try:

@@ -1,12 +1,11 @@
 """Choose the firmware that a board starts. docs/protocol/boards.md, section 18, "Firmware". `main.py` unloads it.
 
-1. Beside the firmware that was flashed, which lies in the board's own folder, there are two slots, folders. The file
-   `slot.cbor` says which of these three is good, and which is on trial (`slot_state.py`); without it the one that was
-   flashed is.
-2. What is on trial starts `STARTS` times at most, each counted before it begins; then the good one does. It is good
+1. Next to the flashed firmware in the board's own folder there are two slots, folders. The file `slot.cbor` says which
+   of these three is good, and which is on trial (`slot_state.py`); without it the flashed one is good.
+2. The one on trial starts `STARTS` times at most, each counted before it begins; then the good one does. It is good
    once the board has had its collector's sealed acknowledgement.
 
-This file is never updated, nor what it loads, which is what was flashed: it has to be right for every firmware that comes.
+Updates never replace this file, nor what it loads: it has to be right for every later firmware.
 """
 
 import sys

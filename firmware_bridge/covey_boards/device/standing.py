@@ -1,11 +1,11 @@
-"""How the firmwares stand that a board knows: what it says of one that it has no room to take. docs/protocol/boards.md, section 18.
+"""The firmwares that a board knows: what it reports of one that it has no room to load. docs/protocol/boards.md,
+section 18.
 
-Read at its start, so that nothing has to be loaded when one is announced: `core` compares digests.
+Read at start, so that an announcement loads nothing: `core` compares digests.
 
-1. One that runs, is on trial or was no good is known by `slot_state.py`.
-2. So is the last one that was refused, by a file of its own, from the start that follows the refusal until the next one.
-   Heap and flash may have room then, so it is looked at again, at three more starts: a board does not start anew for
-   one again and again. `covey mcu flash` takes the file away.
+1. `slot_state.py` knows those that run, are on trial or failed.
+2. The last refused one is in a file of its own, from the start after the refusal until the next one. Heap and flash may
+   have room then, so it is tried again, at three more starts, not endlessly. `covey mcu flash` deletes the file.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""How a board's firmware is put together, with what its settings and its heap allow. Loaded once, and let go of."""
+"""Assemble a board's firmware, as its settings and its heap permit. Loaded once, then unloaded."""
 
 import gc
 import sys

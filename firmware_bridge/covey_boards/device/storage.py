@@ -1,7 +1,7 @@
 """The few files of a board, each written whole or not at all.
 
-A file is written beside its name and then renamed: LittleFS and POSIX do that in one step, also when the power goes.
-FAT removes the old file first; so a name that is missing is looked for beside it.
+A file is written under another name and then renamed: LittleFS and POSIX do that atomically, also when the power fails.
+FAT removes the old file first, so a missing file is looked for under that other name.
 """
 
 import os

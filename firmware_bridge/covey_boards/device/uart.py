@@ -1,4 +1,4 @@
-"""The line on two pins, where it is not USB."""
+"""The line on two pins, if it is not USB."""
 
 import time
 

@@ -1,7 +1,7 @@
-"""The line over UDP, where a board has a network: Wi-Fi, or whatever its port brings up. Loaded where `covey.json` has "udp".
+"""The line over UDP, if a board has a network: Wi-Fi, or another one of its port. Loaded if `covey.json` has "udp".
 
-The radio is joined when there is something to say, and left to the port after that; what cannot be sent is lost, as on a
-bad line, and goes again.
+The radio is joined when there is something to send, and left to the port after that; what cannot be sent is lost, as on
+a bad line, and repeated.
 """
 
 import select

@@ -1,15 +1,15 @@
-"""Taking a firmware into the slot that is not in use. docs/protocol/boards.md, section 18, "Firmware". Loaded when one comes.
+"""Accept a firmware into the unused slot. docs/protocol/boards.md, section 18, "Firmware". Loaded when one arrives.
 
-1. It is taken only if as many of the operators that enrolment pinned have signed its header as an order needs, and it
-   fits: the format of `.mpy` files, the processor, the heap, the room on flash. A board that has it, or on which it was
-   no good, says so and takes nothing.
+1. It is accepted only if as many pinned operators have signed its header as an order needs, and if it fits: the format
+   of `.mpy` files, the processor, the heap, the room on flash. A board that has it, or on which it failed, reports that
+   and accepts nothing.
 2. First comes the list of its files, which the header names by its digest, as the list names each file. It stays on
-   flash and is read from there file by file: small heaps do not hold it.
-3. Files lie in the other slot as they come, one after the other; how long they are says how far it has come, after
-   whatever power cut. Nothing of them is loaded before all are there, and each is what the list names.
-4. What the board was flashed with is where it was, and does not come again: modules that the slot lacks come from there.
+   flash and is read from there file by file, because small heaps cannot hold it.
+3. Files are stored in the other slot one after the other; their length shows how far it has come, even after a power
+   cut. None is loaded before all are there and match the list.
+4. Flashed files stay in place, and are not sent again: modules that the slot lacks are loaded from there.
 5. Then the slot is on trial (`slot_state.py`), and the board restarts.
-6. No file has a name with a folder in it, or one of those that the board keeps.
+6. No file name contains a folder, or is one of the board's own files.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Opening the sensors that a board's settings name. Loaded once, and let go of."""
+"""Open the sensors that a board's settings name. Loaded once, then unloaded."""
 
 try:
     from covey_boards.shared import messages

@@ -1,8 +1,8 @@
 """Telemetry batches as a board writes them: docs/protocol/core.md, section 11, codec 0 (not compressed).
 
-A value is a whole number with a scale (its decimal places, 0 to 9), or a float where `scale` is None: most ports have
-floats of 32 bits, which cannot hold 21.5 degrees exactly, and most sensors give whole numbers anyway. Memory: some
-16 bytes for each reading that waits, in arrays.
+A value is an integer with a scale (its decimal places, 0 to 9), or a float if `scale` is None: most ports have floats
+of 32 bits, which cannot hold 21.5 degrees exactly, and most sensors give integers anyway. Memory: some 16 bytes for
+each waiting reading, in arrays.
 """
 
 import struct

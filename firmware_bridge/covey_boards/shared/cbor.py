@@ -1,7 +1,7 @@
-"""The deterministic CBOR that the wire speaks (docs/protocol/core.md, section 1). Boards write no maps.
+"""The deterministic CBOR of the wire (docs/protocol/core.md, section 1). Boards write no maps.
 
-Whole numbers of 64 bits, byte strings, text, arrays, false, true and null. Of maps it reads those that may end a
-structure: extension maps, whose keys are numbers. `record` passes over what a newer device says there. The reader refuses everything that the
+Integers of 64 bits, byte strings, text, arrays, false, true and null. It reads only maps that may end a structure:
+extension maps, whose keys are numbers; `record` skips a newer device's entries. The reader refuses everything that the
 encoder would not have written, with `WireError("malformed")` or, beyond a bound, `WireError("limit")`.
 """
 

@@ -1,8 +1,10 @@
-"""The line's frames in datagrams: docs/protocol/boards.md, section 18, "Over UDP". Bytes in, bytes out; no socket, no clock.
+"""The line's frames in datagrams: docs/protocol/boards.md, section 18, "Over UDP". Bytes in, bytes out; no socket, no
+clock.
 
 1. A datagram is a stream's name, its number in that stream, and whole frames. One whose number is not above the last
-   one's is dropped: nothing overtakes on a line, and nothing comes twice.
-2. A stream of another name is believed if it begins with a HELLO; so whoever has not seen a stream cannot speak in it.
+   one's is dropped: nothing overtakes on a line, and nothing arrives twice.
+2. A stream of another name is believed if it begins with a HELLO, so a sender that has not seen a stream cannot write
+   to it.
 """
 
 HEAD_BYTES = 8

@@ -1,9 +1,9 @@
 """Frames on a serial line: `00 COBS(header, payload, crc32) 00`. Bytes in, bodies out; no port, no clock.
 
-1. A frame stands between two zeros, and there is no zero in it: Consistent Overhead Byte Stuffing (Cheshire and Baker,
-   1999). The zero in front ends whatever a reset in mid-frame left behind, so the next frame is not lost with it.
+1. A frame is between two zeros, and contains none: Consistent Overhead Byte Stuffing (Cheshire and Baker, 1999). The
+   zero in front ends what a reset in mid-frame left behind, so the next frame is not lost with it.
 2. The last four bytes of a body are the CRC-32 of the rest (ISO 3309, as in zlib), little-endian.
-3. Any bytes may arrive: banners, halves, noise. What is not a frame is counted and forgotten, and never more than
+3. Any bytes may arrive: banners, halves, noise. Anything but a frame is counted and dropped, and never more than
    `size_max` bytes are held.
 
 `link_machine` decides what the bodies mean.

@@ -1,6 +1,6 @@
-"""What passes over the line of orders, firmware and sleep (docs/protocol/boards.md, section 18), for who has anything to do with it.
+"""Messages about orders, firmware and sleep on the line (docs/protocol/boards.md, section 18).
 
-A board loads this when such a message comes; what it needs all the time is in `messages`.
+A board loads this when such a message arrives; `messages` has what it needs all the time.
 """
 
 try:

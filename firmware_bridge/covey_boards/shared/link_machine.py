@@ -2,25 +2,25 @@
 
 Both ends run the same code. `now` is a count of milliseconds that never goes back.
 
-1. Each end draws a boot id when its state is new. A HELLO tells versions, limits, the own boot id and the peer's as
-   far as it is known. The link is up as soon as the peer is known to know us.
-2. A new boot id of the peer ends the session: sequences start again, and what was not yet acknowledged is sent again
-   from its first byte. So a message arrives at least once across a reset, and exactly once within a session.
+1. Each end draws a boot id when its state is new. A HELLO carries versions, limits, its own boot id and, if known, the
+   peer's. The link is up once the peer is known to know us.
+2. A new boot id of the peer ends the session: sequences start again, and unacknowledged messages are sent again from
+   their first byte. So a message arrives at least once across a reset, and exactly once within a session.
 3. DATA and ACK carry a tag of both boot ids. Frames of another session are answered with a HELLO and change nothing.
-4. As many DATA go ahead of their ACK as the peer's HELLO allows, one where it says nothing. A receiver takes them in
-   order only, so it holds nothing for a gap: it names the one that it lacks by RESEND, once for each time that it was
-   passed over, and from there on all go again. A repeated DATA is acknowledged again, not delivered again.
-5. The last fragment of a message is acknowledged when the owner says so (`acknowledge`): commit, then release. What
-   follows it is acknowledged after it, by one ACK for all up to its sequence. Until then a repetition is answered with
-   BUSY. The token in `Message` keeps an owner who is late from releasing the peer from a message of the next session.
-6. BUSY postpones the peer's repetitions, by ten seconds at most, without counting as silence: a peer that is busy
-   again and again may never have got the frame.
-7. The repetition timer follows the measured round trip (RFC 6298, with Karn's rule) between 50 ms and 2 s, doubles
-   with every repetition, and is of the oldest DATA alone: what followed it goes again if that is answered by an ACK,
-   not if it is by BUSY. Eight in vain: the link is down, and HELLOs look for the peer.
-8. Nothing that arrives can raise; nothing grows beyond the bounds below.
-9. A board's heap may end anywhere: what needs room comes before what is noted, so that a repetition finds the link as
-   it was. `MemoryError` alone leaves this module.
+4. As many DATA may precede their ACK as the peer's HELLO allows; one without a statement. A receiver accepts them only
+   in order, so it stores nothing beyond a gap: it names the missing one by RESEND, once for each time that it was
+   skipped, and from there on all are sent again. A repeated DATA is acknowledged again, not delivered again.
+5. The last fragment of a message is acknowledged when the owner calls `acknowledge`: commit, then release. Later frames
+   are acknowledged after it, by one ACK for all up to its sequence. Until then a repetition is answered with BUSY. The
+   token in `Message` keeps a late owner from acknowledging a message of the next session.
+6. BUSY postpones the peer's repetitions, by ten seconds at most, without counting as silence: a peer that is busy again
+   and again may never have received the frame.
+7. The repetition timer follows the measured round trip (RFC 6298, with Karn's rule) between 50 ms and 2 s, doubles with
+   every repetition, and belongs to the oldest DATA: later ones are repeated if that is answered by an ACK, not if by
+   BUSY. After eight in vain the link is down, and HELLOs look for the peer.
+8. Received data cannot raise, and nothing grows beyond the bounds below.
+9. A board's heap may end anywhere: allocations come before changes of state, so that a repetition finds the link as it
+   was. Only `MemoryError` leaves this module.
 """
 
 from collections import namedtuple

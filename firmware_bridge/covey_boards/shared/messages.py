@@ -1,8 +1,8 @@
-"""What a board writes and reads of Covey's protocol: signed messages, sealed envelopes, acknowledgements, loss records;
-and the few things that board and gateway tell each other over their line.
+"""The parts of Covey's protocol that a board writes and reads: signed messages, sealed envelopes, acknowledgements,
+loss records; and the few messages between board and gateway on their line.
 
 The bytes are those of `covey.core` (docs/protocol/, sections 4 to 7 and 9; the line: section 18); `tests/vectors` is
-the contract for both. Signed bytes are kept as they came. A box that does not open gives one and the same
+the contract for both. Signed bytes are kept as received. A box that does not open gives the same
 `WireError("decryption")` for every reason.
 """
 

@@ -1,4 +1,4 @@
-"""What of tweetnacl.h only a builder of other constructions needs: its constants, and the cores below the boxes.
+"""Parts of tweetnacl.h for builders of other constructions: its constants, and the cores below the boxes.
 
 Reach them as `tweetnacl.crypto_core_salsa20`. Names and values are those of tweetnacl.h; its `crypto_*_REF` names and
 versions are left out, and results are returned, where C writes into a buffer.

@@ -1,6 +1,6 @@
 """Numbers as limbs of 13 bits in 32-bit words, in viper: to bytes and back, exchanged and picked in constant time.
 
-No branch and no address depends on what the limbs hold.
+No branch and no address depends on the limbs' values.
 """
 
 

@@ -1,4 +1,4 @@
-"""Those functions of `tweetnacl` that Covey's firmware does not call. Reach them as `tweetnacl.crypto_sign`."""
+"""Functions of `tweetnacl` that Covey's firmware does not call. Reach them as `tweetnacl.crypto_sign`."""
 
 nacl = None
 """The module `tweetnacl`, which sets it when it loads this one."""

@@ -1,4 +1,4 @@
-"""NaCl's primitives by PyNaCl: what `tweetnacl` uses on CPython.
+"""NaCl's primitives through PyNaCl, which `tweetnacl` uses on CPython.
 
 PyNaCl binds neither XSalsa20's bare stream nor Poly1305's bare tag; `tweetnacl_soft` computes those.
 """

@@ -1,7 +1,7 @@
-"""NaCl's constructions out of the port's best primitives: what `tweetnacl` uses where there is no PyNaCl.
+"""NaCl's constructions from the port's best primitives, which `tweetnacl` uses without PyNaCl.
 
-Viper where the port compiles or loads it and a word has 32 bits, plain Python elsewhere; `IMPLEMENTATION` says
-which. The same bytes come out of both.
+Viper if the port compiles or loads it and a word has 32 bits, plain Python elsewhere; `IMPLEMENTATION` says which. Both
+give the same bytes.
 """
 
 import gc
