@@ -25,6 +25,17 @@ def test_wall_time_is_unix_microseconds() -> None:
     assert before <= SystemClock().wall_us() <= time.time_ns() // 1000
 
 
+def test_a_clock_that_was_never_set_counts_on_from_a_time_that_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    earliest_us = 1_800_000_000_000_000
+    clock = SystemClock(earliest_us)
+    monkeypatch.setattr(clock, "synchronised", lambda: False)
+    monkeypatch.setattr("covey.adapters.clock.time.time_ns", lambda: 12_000_000_000)
+    first = clock.wall_us()
+    assert earliest_us <= first <= clock.wall_us() < earliest_us + 60_000_000
+    monkeypatch.setattr(clock, "synchronised", lambda: True)
+    assert clock.wall_us() == 12_000_000, "a time service knows better"
+
+
 def test_boot_id_is_of_the_boot_not_of_the_object() -> None:
     uuid = Path("/proc/sys/kernel/random/boot_id").read_text()
     assert SystemClock().boot_id() == SystemClock().boot_id() == bytes.fromhex(uuid.replace("-", "")[:16])

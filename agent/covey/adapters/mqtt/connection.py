@@ -30,6 +30,7 @@ import math
 import re
 import selectors
 import socket
+import ssl
 import threading
 import time
 from collections import deque
@@ -54,7 +55,14 @@ from covey.adapters.mqtt.posted import (
     Will,
     Work,
 )
-from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, ConnectionSettings, judge_times, plain_words, publish_bytes
+from covey.adapters.mqtt.settings import (
+    PACKET_BYTES_MAX,
+    ConnectionSettings,
+    check_not_ended,
+    judge_times,
+    plain_words,
+    publish_bytes,
+)
 from covey.adapters.mqtt.states import (
     CONNECTION,
     CONNECTION_LOST,
@@ -305,6 +313,7 @@ class Connection:
     def _listen(self) -> None:
         client = self._client
         client.on_connect = self._on_connect
+        client.on_socket_open = self._on_socket_open
         client.on_subscribe = self._on_subscribe
         client.on_unsubscribe = self._on_unsubscribe
         client.on_message = self._on_message
@@ -320,7 +329,7 @@ class Connection:
             publish_bytes(self._inbox_bytes(), self._settings.payload_bytes_max) + _FOREIGN_PROPERTIES_BYTES_MAX
         )
         if self._settings.tls is not None:
-            judge_times(self._settings.tls, time.time())
+            judge_times(self._settings.tls, time.time(), self._settings.earliest_s)
         self._client.connect(
             host(self._settings.host),
             self._settings.port,
@@ -455,6 +464,11 @@ class Connection:
         self._selector.close()
 
     # --- paho's callbacks, all on the network thread ---------------------------------------------------
+
+    def _on_socket_open(self, _client: object, _data: object, connected: object) -> None:
+        """Look at the server's certificate before the password goes; paho passes on what is raised."""
+        if isinstance(connected, ssl.SSLSocket):
+            check_not_ended(connected, time.time(), self._settings.earliest_s)
 
     def _on_connect(
         self, _client: object, _data: object, flags: paho.ConnectFlags, reason: ReasonCode, answer: Properties | None

@@ -11,6 +11,7 @@ import itertools
 import threading
 from typing import TYPE_CHECKING
 
+from covey.adapters.clock import PROGRAM_S
 from covey.adapters.mqtt.connection import Connection, Subscriptions
 from covey.adapters.mqtt.lean_paho import DISCONNECT_S
 from covey.adapters.mqtt.posted import Answered, Arrived, ConnectionEvent, ServerUp, Will
@@ -39,6 +40,7 @@ class MqttRelay:
         client: ClientCertificate | None = None,
         allow_tls12: bool = False,
         proved: bool = True,
+        earliest_s: float = PROGRAM_S,
         keepalive_s: int = 60,
         session_expiry_s: int = 7 * 86400,
         window: int = 200,
@@ -61,6 +63,7 @@ class MqttRelay:
             client: our certificate, for a server that asks for one.
             allow_tls12: speak TLS 1.2 with a server that has no 1.3.
             proved: the server's certificate is checked; not so before a ceremony that tells whom to trust.
+            earliest_s: a moment that has passed: by a clock that is behind it, no certificate is judged.
             keepalive_s: a silent peer is given up after one to two of these.
             session_expiry_s: how long the server should keep queueing for us while we are away.
             window: most publishes unanswered, and most deliveries unacknowledged.
@@ -89,6 +92,7 @@ class MqttRelay:
             payload_bytes_max=payload_bytes_max,
             connect_s_max=connect_s_max,
             resubscribe_s=resubscribe_s,
+            earliest_s=earliest_s,
         )
         self._stable_s = stable_s
         self._backoff = Backoff(retry_s_min, retry_s_max, refused_s_min)

@@ -14,6 +14,7 @@ from random import SystemRandom
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from covey.adapters.clock import PROGRAM_S
 from covey.adapters.keys.key_file import read_secret
 from covey.errors import ConfigurationError
 
@@ -43,6 +44,8 @@ class ConnectionSettings:
     connect_s_max: float
     resubscribe_s: float = math.inf
     clean_start: bool = False
+    earliest_s: float = PROGRAM_S
+    """A moment that has passed: by a clock that is behind it, no certificate is judged."""
     obeys: bool = True
     """Refuse to publish more than the server allows; an examination of a broker does not."""
 
@@ -152,9 +155,6 @@ class ClientCertificate:
 _NO_CHECK_TIME = 0x200000
 """X509_V_FLAG_NO_CHECK_TIME (OpenSSL), for which Python's `ssl` has no name."""
 
-_PROGRAM_S = 1_735_689_600
-"""2025-01-01: no Covey is older."""
-
 
 def tls_context(
     ca_file: Path | None,
@@ -186,15 +186,29 @@ def tls_context(
     return context
 
 
-def judge_times(context: ssl.SSLContext, now_s: float) -> None:
+def judge_times(context: ssl.SSLContext, now_s: float, earliest_s: float = PROGRAM_S) -> None:
     """Have the next handshakes check certificates' times only by a clock that can be right.
 
     A machine without a battery says 1970 until a time service answers, and without one it always does. A clock that is
-    behind the first Covey says nothing of certificates, and as none is valid yet the device would never connect.
-    Signatures and names are checked all the same; that a relay's certificate has expired then shows to others.
+    behind a moment that has passed says nothing of certificates, and as none is valid yet the device would never
+    connect. Signatures and names are checked all the same, and by `check_not_ended` what has expired by then.
     """
     flags = context.verify_flags & ~_NO_CHECK_TIME
-    context.verify_flags = ssl.VerifyFlags(flags | _NO_CHECK_TIME if now_s < _PROGRAM_S else flags)
+    context.verify_flags = ssl.VerifyFlags(flags | _NO_CHECK_TIME if now_s < earliest_s else flags)
+
+
+def check_not_ended(connected: ssl.SSLSocket | ssl.SSLObject, now_s: float, earliest_s: float) -> None:
+    """Check that a server's certificate had not expired at the earliest moment that it can be.
+
+    Raises:
+        SSLCertVerificationError: it had.
+    """
+    certificate = connected.getpeercert() if now_s < earliest_s else None
+    ends = str((certificate or {}).get("notAfter", ""))
+    if ends and ssl.cert_time_to_seconds(ends) < earliest_s:
+        error = ssl.SSLCertVerificationError(1, "certificate has expired")
+        error.verify_message = "certificate has expired"
+        raise error
 
 
 def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.adapters.clock import was_never_set
 from covey.app.boards.unnamed_boards import CANNOT_START_HINT
 from covey.app.checks.content import content, mailbox
 from covey.app.checks.documents import AgreementStatus
@@ -34,8 +35,6 @@ from covey.ports import UDP_PREFIX
 if TYPE_CHECKING:
     from covey.core.group.manifest import GroupManifest
 
-_OLDEST_CLOCK_US = 1_735_689_600_000_000
-"""2025-01-01: a clock before the first release of Covey has not been set."""
 _LEAST_FREE_BYTES = 64 * MIB
 _LEAST_FREE_INODES = 1_000
 _NAMED = 3
@@ -88,11 +87,11 @@ def secrets(device: Examined) -> Iterator[Seen]:
 
 def clock(device: Examined) -> Iterator[Seen]:
     """Whether times can be believed. Covey works without; TLS and the people who read the tables do not."""
-    now_us = device.clock.wall_us()
-    if now_us < _OLDEST_CLOCK_US:
+    if was_never_set():
         yield error(
             "the clock has not been set: it says a year before 2025",
-            "set it, or install a time service (apt-get install systemd-timesyncd); TLS fails until then",
+            "set it, or install a time service (apt-get install systemd-timesyncd); until then Covey counts on from "
+            "the last time it knew, and does not see that a relay's certificate has expired since",
         )
     elif not device.clock.synchronised():
         yield warning("the clock is not synchronised", "timedatectl shows why; readings are marked until it is")

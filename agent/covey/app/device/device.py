@@ -19,6 +19,7 @@ from covey.adapters.state_path import default_state
 from covey.adapters.systemd import Systemd
 from covey.app.device.calls import EphemeralExchange, Waking
 from covey.app.device.carriage import announced_payloads
+from covey.app.device.known_time import earliest_us
 from covey.app.device.live_settings import LiveSettings
 from covey.config.schema import Config
 from covey.core.checkpoints.newcomers import nobody_pinned
@@ -171,7 +172,7 @@ def device_on(folder: StateFolder, identity: Identity, config: Config) -> Iterat
             _note_carriage(node, config, store)
         except (RemoteError, ValueError) as error:  # what was checked when it was stored
             raise DamagedStateError(f"the state database is damaged: {error}") from error
-        yield Device(folder, LiveSettings(config), store, SystemClock(), node)
+        yield Device(folder, LiveSettings(config), store, SystemClock(earliest_us(store)), node)
     except DamagedStateError as error:
         folder.state_file.note_damage()
         raise DamagedStateError(

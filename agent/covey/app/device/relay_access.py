@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from covey.adapters.clock import PROGRAM_S
 from covey.core.wire.topics import inbox_topic
 from covey.errors import ConfigurationError
 
@@ -14,14 +15,20 @@ if TYPE_CHECKING:
     from covey.config.schema import Config
     from covey.core.crypto import Identity
 
-_REFUSED_S = 30.0
+REFUSED_S = 30.0
 """Before a relay that has refused us is asked again."""
 
 
 def make_relays(
-    folder: StateFolder, config: Config, identity: Identity, refused_s: float = _REFUSED_S
+    folder: StateFolder,
+    config: Config,
+    identity: Identity,
+    refused_s: float = REFUSED_S,
+    earliest_us: int = PROGRAM_S * 1_000_000,
 ) -> list[MqttRelay]:
     """Return the configured relays, not connected yet; `refused_s` is the shortest wait after one has said no.
+
+    `earliest_us` is a moment that has passed (`known_time.py`).
 
     Raises:
         ConfigurationError: no relay is set, or one is not usable.
@@ -40,6 +47,7 @@ def make_relays(
             client=account.client,
             allow_tls12=account.allow_tls12,
             refused_s_min=refused_s,
+            earliest_s=earliest_us / 1e6,
         )
         for account in accounts(folder, config)
     ]

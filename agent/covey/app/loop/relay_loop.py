@@ -107,8 +107,9 @@ def speak_with_relay(
     Raises:
         ConfigurationError: no relay is set.
     """
+    from covey.app.device.known_time import KnownTime, earliest_us
     from covey.app.device.pins import pins
-    from covey.app.device.relay_access import make_relays
+    from covey.app.device.relay_access import REFUSED_S, make_relays
     from covey.app.loop.group_teardown import GroupTeardown
     from covey.app.loop.key_reload import KeyReload
     from covey.app.loop.key_rotation import KeyRotation
@@ -117,8 +118,9 @@ def speak_with_relay(
     from covey.app.loop.runtime import Runtime
 
     presence_us = 0 if supervisor is None else int(device.config.presence.interval_seconds * 1e6)
-    patience = (_FRESH_REFUSED_S,) if device.fresh_account else ()
-    relays = Relays(make_relays(device.folder, device.config, device.node.identity, *patience))
+    refused_s = _FRESH_REFUSED_S if device.fresh_account else REFUSED_S
+    earliest = earliest_us(device.store)
+    relays = Relays(make_relays(device.folder, device.config, device.node.identity, refused_s, earliest))
     teardown = GroupTeardown(device.store)
 
     def pairing_host() -> PairingHost:
@@ -132,7 +134,7 @@ def speak_with_relay(
         interval_us, outbox_bytes = int(device.config.keys.rotation_days * 86_400e6), device.config.outbox.maximum_bytes
         rotation = KeyRotation(device.folder.noise_keys, device.store, interval_us, outbox_bytes, report)
         own_roles.append(rotation)
-        own_roles += _authority_roles(device)
+        own_roles += [KnownTime(device.clock, device.store), *_authority_roles(device)]
     runtime = Runtime(
         device.store,
         relays,

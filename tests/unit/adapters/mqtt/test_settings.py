@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.mqtt.settings import exposes_password, judge_times, plain_words, tls_context
+from covey.adapters.mqtt.settings import check_not_ended, exposes_password, judge_times, plain_words, tls_context
 from tests.command import Here
 from tests.integration.certificates import make_certificate
 
@@ -20,8 +20,8 @@ def alone(tmp_path: Path) -> Here:
     return Here(tmp_path, "alone")
 
 
-def _handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
-    """Exchange the first flights in memory; raise what one of them cannot agree to."""
+def _handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
+    """Exchange the first flights in memory; raise what one of them cannot agree to. Return the client's end."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
         server.wrap_bio(to_server, to_client, server_side=True),
@@ -35,6 +35,7 @@ def _handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
         except ssl.SSLError:
             if end is ends[1]:
                 raise  # the server's alert, as a client sees it
+    return ends[1]
 
 
 @pytest.mark.processes
@@ -58,6 +59,23 @@ def test_a_clock_that_was_never_set_judges_no_certificate(
     judge_times(client, 0)
     judge_times(client, time.time())
     assert client.verify_flags == tls_context(chain).verify_flags, "once the clock is set, it counts"
+
+
+@pytest.mark.processes
+def test_a_certificate_that_ended_before_a_time_that_has_passed_is_refused(tmp_path: Path) -> None:
+    chain, key = make_certificate(tmp_path / "tls", -400, -100)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(chain, key)
+    client = tls_context(chain)
+    client.check_hostname = False
+    last_year_s, now_s = time.time() - 365 * 86_400, time.time()
+    judge_times(client, 0, now_s)
+    connected = _handshake(client, server)
+    check_not_ended(connected, 0, last_year_s)
+    with pytest.raises(ssl.SSLCertVerificationError) as raised:
+        check_not_ended(connected, 0, now_s)
+    assert "certificate has expired" in plain_words(raised.value, "relay.example.org", 8883)
+    check_not_ended(connected, now_s + 1, now_s)  # OpenSSL has checked it
 
 
 def test_tls_1_3_alone_is_spoken_unless_1_2_is_allowed() -> None:
