@@ -92,6 +92,18 @@ def test_each_mistake_is_named(breaks: tuple[str, ...], expected: dict[str, str]
 
 
 @pytest.mark.processes
+def test_the_mistakes_of_a_member_are_named() -> None:
+    code, document = _tested("member", "says-nothing-of-groups", "obeys-nobody", wait_s=12)
+    assert code == 1
+    failed = _sentences(document, "fail")
+    assert failed["heads"] == "its acknowledgements carry no digest of the shared groups"
+    assert failed["setting"].startswith("it sent no SETTING_REPORT about app.conformance")
+    assert failed["order"].startswith("it wrote no operation of kind `obeying`")
+    assert {"history", "conflict", "removal"} <= failed.keys()
+    assert not failed.keys() & {"telemetry", "resends", "killed"}
+
+
+@pytest.mark.processes
 def test_the_last_words_of_a_program_that_ends_at_once_are_printed() -> None:
     words = ("conformance", "--", "/bin/sh", "-c", "echo cannot read my settings; exit 3")
     done = subprocess.run(

@@ -18,9 +18,11 @@ from typing import Any
 from covey.adapters.mqtt import connection
 from covey.cli.main import main
 from covey.core import crypto, node
+from covey.core.history import heads
 from covey.core.ids import LinkSeq
 from covey.core.link import sealer
 from covey.core.wire import cbor, message
+from covey.core.wire.message import NO_GROUP
 
 
 def _subscribes_to_everything() -> None:
@@ -97,6 +99,17 @@ def _frees_without_imprints() -> None:
     message.Acknowledgement.from_wire = unnamed  # type: ignore[method-assign]
 
 
+def _says_nothing_of_groups() -> None:
+    heads.HeadsExchange.said_to = lambda *_: NO_GROUP  # type: ignore[method-assign]
+
+
+def _obeys_nobody() -> None:
+    _JOIN[:] = ["--obey-nobody"]
+
+
+_JOIN = ["--obey"]
+
+
 WRONGS: dict[str, Callable[[], None]] = {
     "subscribes-to-everything": _subscribes_to_everything,
     "starts-clean": _starts_clean,
@@ -106,6 +119,8 @@ WRONGS: dict[str, Callable[[], None]] = {
     "ignores-even-keys": _ignores_even_keys,
     "verifies-no-signature": _verifies_no_signature,
     "frees-without-imprints": _frees_without_imprints,
+    "says-nothing-of-groups": _says_nothing_of_groups,
+    "obeys-nobody": _obeys_nobody,
 }
 """What a device may do wrong, by name: each breaks one rule of the product in this process."""
 
@@ -126,7 +141,7 @@ def run(state: str, invite: str, breaks: list[str]) -> int:
         for key, value in _SETTINGS.items():
             main(["config", "set", key, value, *here])
     if main(["group", "show", *here]) != 0:
-        main(["join", invite, "--obey", *here])
+        main(["join", invite, *_JOIN, *here])
     return main(["run", *here])
 
 

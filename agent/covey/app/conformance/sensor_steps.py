@@ -45,8 +45,9 @@ def _send_telemetry(test: DeviceTest) -> None:
 
 def _lose_acknowledgements(test: DeviceTest) -> None:
     """Lose what the peers say until a message came again; then answer, and see that it stops."""
-    with test.unanswered("resends") as (seen, _):
-        came_twice = test.until(lambda: len(seen.times) > 1)
+    with test.unanswered("resends") as seen:
+        came = len(seen.times)
+        came_twice = test.until(lambda: len(seen.times) > came)
         wait = f"it did not send link-seq {seen.message.link_seq} again within {test.wait_s:.0f} s without an answer"
         test.findings.holds("resends", seen=came_twice and not test.findings.failed("one-message"), failed=wait)
     settled = test.until(lambda: seen.settled)
@@ -77,7 +78,7 @@ def _forge_acknowledgements(test: DeviceTest) -> None:
         ("forged-ack", forged, "an acknowledgement with a forged signature"),
         ("imprint-ack", unnamed, "an acknowledgement that covers it without its imprint"),
     ):
-        with test.unanswered(check) as (seen, _):
+        with test.unanswered(check) as seen:
             message = seen.message
             received = SequenceSet(message.link_seq)
             came = len(seen.times)
@@ -235,7 +236,7 @@ def _restart_relay(test: DeviceTest) -> None:
 
 def _kill(test: DeviceTest) -> None:
     """Kill the device while a batch waits for its acknowledgement; it must come again, with the same bytes."""
-    with test.unanswered("killed") as (seen, _):
+    with test.unanswered("killed") as seen:
         test.pass_time(QUIET_S / 2)  # so that the relay has answered: a device that trusts its PUBACK has forgotten
         connections, came = test.seen.connections, len(seen.times)
         if test.program is not None:

@@ -216,31 +216,24 @@ class DeviceTest:
     # -- what steps have in common ---------------------------------------------------------------------------------
 
     @contextmanager
-    def unanswered(self, check: str) -> Iterator[tuple[SeenMessage, float]]:
-        """Answer nothing while a block looks at a batch that the device has just sent for the first time."""
+    def unanswered(self, check: str) -> Iterator[SeenMessage]:
+        """Answer nothing while a block looks at a batch that the device has just sent, for the first time or again."""
         self.until(lambda: not self.peer.waits_for(self.device().signing_public))
-        self.pass_time(0.5)
         self.mute()
-        known = set(self.seen.sequenced)
+        since = time.monotonic()
 
-        def newest() -> SeenMessage | None:
-            return next(
-                (
-                    seen
-                    for place, seen in self.seen.sequenced.items()
-                    if place not in known and seen.message.type is MessageType.TELEMETRY
-                ),
-                None,
-            )
+        def sent() -> SeenMessage | None:
+            batches = [each for each in self.seen.sequenced.values() if each.message.type is MessageType.TELEMETRY]
+            return next((each for each in batches if not each.settled and each.times[-1] > since), None)
 
-        if not self.until(lambda: newest() is not None):
-            self.findings.not_seen(check, "it sent no new batch while nothing was answered")
+        self.until(lambda: sent() is not None)
+        found = sent()
+        if found is None:
+            self.findings.not_seen(check, "it sent no batch while nothing was answered")
             self.unmute()
             raise StepError
-        found = newest()
-        assert found is not None
         try:
-            yield found, time.monotonic()
+            yield found
         finally:
             self.unmute()
 
