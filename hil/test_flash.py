@@ -185,8 +185,8 @@ def test_the_command_flashes_waits_for_the_board_and_shows_its_fingerprint(
 def test_a_board_forgets_its_group_and_keeps_its_identity(plugged_in: PluggedIn) -> None:
     for name in ("identity.key", COLLECTOR_FILE, f"{COLLECTOR_FILE}.new"):
         (plugged_in.flash / name).write_bytes(b"something")
-    flash.forget(plugged_in.port, BAUD)
-    flash.forget(plugged_in.port, BAUD)
+    flash.unenrol(plugged_in.port, BAUD)
+    flash.unenrol(plugged_in.port, BAUD)
     assert [path.name for path in plugged_in.flash.iterdir()] == ["identity.key"]
 
 

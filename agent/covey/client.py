@@ -6,7 +6,7 @@
     covey.publish([{"n": "urn:dev:shed:t", "u": "Cel", "v": 21.5}])
     for blob in covey.inbox(follow_s=3600):
         store(blob.body)
-        covey.forget(blob.id)
+        covey.delete(blob.id)
     for event in covey.events(after=last_id, types=["operation"]):
         deal_with(event.data)
 
@@ -128,7 +128,7 @@ class Client:
         return self._done(calls.send_ephemeral(content, group))
 
     def inbox(self, follow_s: int = 0, after: int = 0, *, in_order: bool = False) -> Generator[Blob, None, None]:
-        """Yield the blobs that have arrived, oldest first, then those of the next seconds. They stay until `forget`.
+        """Yield the blobs that have arrived, oldest first, then those of the next seconds. They stay until `delete`.
 
         `in_order`: each only when all that its sender sent before has come or is reported lost; `after` is not heeded.
         """
@@ -247,9 +247,9 @@ class Client:
 
         return ContentClient(lambda: _Connection(self._path), self._read)
 
-    def forget(self, identifier: int) -> None:
+    def delete(self, identifier: int) -> None:
         """Take a blob out of the inbox, for good."""
-        self._done(calls.forget(identifier))
+        self._done(calls.delete(identifier))
 
     def _done(self, call: Call[Answer]) -> Answer:
         with closing(_Connection(self._path)) as connection:

@@ -173,9 +173,9 @@ class AsyncClient:
         """Set how the person wants something, on all their devices, durably; None: no longer."""
         await self._done(calls.set_preference(key, value, group))
 
-    async def forget(self, identifier: int) -> None:
+    async def delete(self, identifier: int) -> None:
         """Take a blob out of the inbox, for good."""
-        await self._done(calls.forget(identifier))
+        await self._done(calls.delete(identifier))
 
     async def _done(self, call: Call[Answer]) -> Answer:
         async with self._asked(call) as (answer, length):

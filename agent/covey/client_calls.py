@@ -175,7 +175,7 @@ def inbox(follow_s: int, after: int, *, in_order: bool) -> Call[Blob | None]:
     return Call("GET", "/v1/inbox", _blob, query)
 
 
-def forget(identifier: int) -> Call[None]:
+def delete(identifier: int) -> Call[None]:
     """Have a blob leave the inbox."""
     return Call("DELETE", f"/v1/inbox/{identifier}", lambda _content: None)
 

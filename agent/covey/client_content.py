@@ -1,7 +1,7 @@
 """The files of groups from Python: `Client.content`. Nothing is in memory but a part of one.
 
 for state in covey.content.fetch("model.bin"):
-    print(state["come"])
+    print(state["fetched"])
 with open("model.bin", "wb") as file:
     file.writelines(covey.content.get("model.bin"))
 """
@@ -118,7 +118,7 @@ class ContentClient:
         """Have a file that is here stay when room is short, or not."""
         self._json("POST", f"{_path(ref)}/pin", {"group": group, "pinned": int(pinned)})
 
-    def drop(self, ref: str, group: str | None = None, *, force: bool = False) -> None:
+    def delete(self, ref: str, group: str | None = None, *, force: bool = False) -> None:
         """Let go of a file here, or stop asking for it. `force`: also where nobody else is known to have it."""
         self._json("DELETE", _path(ref), {"group": group, "force": int(force)})
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from bench.files.content import offered
 from bench.groups.catch_up import percentile, times
 from covey.adapters.state_folder import StateFolder
-from covey.app.content.content import drop_file, fetch_file, put_file
+from covey.app.content.content import delete_copy, fetch_file, put_file
 from covey.app.device.device import open_device
 from covey.errors import LocalError
 from demo.device import Device
@@ -70,7 +70,7 @@ class _Transfers:
                 except LocalError:
                     continue  # it has not come in that second; it is asked for still
                 self._whole, self._come = self._whole + 1, 0
-                drop_file(device, offer)
+                delete_copy(device, offer)
 
     def _moved(self, come: int) -> None:
         self._come = come

@@ -350,7 +350,7 @@ class Bridge:
         trouble = truncate_utf8(text, MAXIMUM_TROUBLE_BYTES)
         if trouble and trouble != line.trouble and not line.is_strange and now.monotonic_us >= line.trouble_at_us:
             line.trouble_at_us = now.monotonic_us + _TROUBLE_US
-            self._report("warning", f"the board on {line.link.port} says: {printable(trouble)}")
+            self._report("warning", f"the board on {line.link.port} reports: {printable(trouble)}")
         line.trouble = trouble
         line.note_at_us = min(line.note_at_us, line.noted_us + _NOTE_REPORT_US)
 

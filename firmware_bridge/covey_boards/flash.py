@@ -202,7 +202,7 @@ def _for_board(port: str, report: Callable[[str], None]) -> tuple[dict[str, byte
     return compiled(files, architecture), rom_bytes
 
 
-def forget(port: str, baud: int) -> None:
+def unenrol(port: str, baud: int) -> None:
     """Have a board forget its group and collector, and restart it. Its identity stays.
 
     Raises:

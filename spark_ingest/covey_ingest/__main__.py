@@ -143,14 +143,16 @@ def _delete(options: argparse.Namespace) -> None:
 
     until_us = time.time_ns() // 1000
     author = whole_key(options.author, lambda: authors(tables_at(options.tables)))
-    _take_out(options, f"all of {author}", of_author(author), lambda before: before.with_author(author, until_us))
+    _take_out(
+        options, f"all readings of {author}", of_author(author), lambda before: before.with_author(author, until_us)
+    )
 
 
 def _retain(options: argparse.Namespace) -> None:
     from covey_ingest.committer.deleting import of_before
 
     bound_us = time.time_ns() // 1000 - options.days * _DAY_US
-    what = f"what is older than {options.days} days"
+    what = f"readings older than {options.days} days"
     _take_out(options, what, of_before(bound_us), lambda before: before.with_bound(bound_us))
 
 

@@ -56,7 +56,7 @@ def test_a_trouble_is_reported_once_and_so_is_its_end(new_gateway: Callable[[str
     hub.start("collect", "--no-sensors")
     hub.invite(device)
     device.start("run", "--no-sensors")
-    wait_until(lambda: "1 here" in hub.json("fleet")["summary"], "the device is seen to be there")
+    wait_until(lambda: "1 online" in hub.json("fleet")["summary"], "the device is seen to be there")
     watcher.start("alert", "watch", "--interval", "0.1")
     try:
         wait_until(lambda: hub.json("alert", "list")["watched"])
@@ -111,4 +111,4 @@ def test_a_watcher_that_is_killed_before_or_after_it_has_told_loses_nothing(
     messages = [json.loads(line) for line in (folder / "messages").read_text().splitlines()]
     assert len(messages) == 2, "once before it could be noted, and once more"
     assert len({each["id"] for each in messages}) == 1
-    assert "hears no device" in messages[0]["text"]
+    assert "receives nothing" in messages[0]["text"]

@@ -49,7 +49,7 @@ def test_an_installer_that_hangs_is_ended_and_falls_back_and_says_for_what_it_wa
         fcntl.flock(lock, fcntl.LOCK_EX)
         outcome, code, why = fleet.outcome(fleet.order("good 2\n"))
         assert (outcome, code) == ("failed", "action_rolled_back")
-        owner = "it was ended after 4 s, the time that this device's owner gives it"
+        owner = "stopped after 4 s, the limit that this device's owner set"
         assert why == f"rolled back to good 1: {owner}: waits for packages.lock, which apt holds"
         assert _left("packages.lock") == []
     outcome, _code, why = fleet.outcome(fleet.order("good 2\n"))

@@ -101,7 +101,7 @@ def test_a_broker_open_to_anonymous_clients_is_found(tmp_path: Path) -> None:
     with Broker(tmp_path / "open", settings=open_to_all) as broker:
         found = broken(broker)
     assert found.keys() == {"refuses_strangers", "sessions_are_kept_from_others", "enrolment_has_one_session"}
-    assert found["refuses_strangers"] == "it lets somebody without a name in"
+    assert found["refuses_strangers"] == "it lets a client without a name in"
 
 
 def test_counters_that_everybody_reads_are_found(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_actions_that_are_allowed_and_cannot_be_done(alone: Gateway) -> None:
         "undefined": "error",
         "operators": "ok",
     }
-    assert said["operators"]["line"] == "operators may have 2 actions done: fine, restart-agent"
+    assert said["operators"]["line"] == "operators may run 2 actions: fine, restart-agent"
     assert "go-w" in said["open"]["hint"]
 
 

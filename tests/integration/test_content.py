@@ -126,8 +126,8 @@ def test_a_fetch_that_is_killed_goes_on_where_it_was(fleet: list[Gateway], tmp_p
     fetching.send_signal(signal.SIGINT)
     assert fetching.wait(GUARD_S) == INTERRUPTED
     printed = shed.log.read_text()
-    assert f"interrupted: '{original.name}' is asked for still, and 0 B of 19.1 MiB stay here; the agent" in printed
-    assert f"so does 'covey file get {put['id'][:8]}'" in printed
+    assert f"interrupted: '{original.name}' stays requested, 0 B of 19.1 MiB are here; the agent" in printed
+    assert f"to watch: covey file get {put['id'][:8]}" in printed
     shed.fails("file", "get", original.name, "--wait", "0s", code=124)
     hub.start("run", "--no-sensors")
     part = shed.state / "state.content" / f"{put['hash']}.part"

@@ -55,8 +55,8 @@ def test_one_program_puts_a_file_and_another_one_reads_it(pair: tuple[Gateway, G
         next(shed.content.get(path.name, wait_s=0))
     states = [*shed.content.fetch(path.name, pin=True)]
     assert states[-1]["state"] == "here"
-    assert states[-1]["come"] == _SIZE + 16
-    assert [each["come"] for each in states] == sorted(each["come"] for each in states)
+    assert states[-1]["fetched"] == _SIZE + 16
+    assert [each["fetched"] for each in states] == sorted(each["fetched"] for each in states)
     parts = [*shed.content.get(path.name)]
     assert b"".join(parts) == content
     assert max(map(len, parts)) <= 65_536
@@ -66,8 +66,8 @@ def test_one_program_puts_a_file_and_another_one_reads_it(pair: tuple[Gateway, G
     shed.content.pin(path.name, pinned=False)
     assert not shed.content.ls()[0]["pinned"]
     with pytest.raises(LocalError, match="no other device is known"):
-        shed.content.drop(path.name)
-    shed.content.drop(path.name, force=True)
+        shed.content.delete(path.name)
+    shed.content.delete(path.name, force=True)
     assert shed.content.ls()[0]["state"] == "offered"
     assert not list(pair[1].state.glob("state.content/*"))
 

@@ -89,7 +89,7 @@ def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], mode
     later = tmp_path / "later"
     later.write_bytes(model.read_bytes() + b"and a secret")
     words = ("--base", "for one", "--for", shed.author, "--wait", "--timeout", "120")
-    assert "% of the whole" in hub.ok("file", "put", str(later), *words)
+    assert "% of the file" in hub.ok("file", "put", str(later), *words)
     shed.ok("file", "get", "later", "-o", str(tmp_path / "later of one"))
     assert (tmp_path / "later of one").read_bytes() == later.read_bytes()
     here = [each["name"] for each in shed.json("file", "list") if each["state"] == "here"]

@@ -40,7 +40,7 @@ def test_a_new_version_comes_as_a_patch_and_the_whole_where_that_fails(
     hub.ok("file", "put", str(v1))
     wait_until(lambda: "v1.bin" in shed.ok("file", "list"), "it is offered there")
     shed.ok("file", "get", "v1.bin", "-o", str(tmp_path / "got v1"), "--pin")
-    assert "% of the whole" in hub.ok("file", "put", str(v2), "--base", "v1.bin")
+    assert "% of the file" in hub.ok("file", "put", str(v2), "--base", "v1.bin")
     wait_until(lambda: len(shed.json("file", "list")) == 3, "all is offered there")
     assert "covey-patch" not in shed.ok("file", "list")
     target = tmp_path / "got v2"

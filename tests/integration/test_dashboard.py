@@ -28,7 +28,9 @@ pytestmark = pytest.mark.processes
 
 _HOSTILE = "<img src=x onerror=document.title='run'>"
 _COUNT = 40
-_SUMMARY = re.compile("38 here, 2 silent since [0-9]{2}:[0-9]{2},( [0-9]+ messages? waiting here,)? nothing lost")
+_SUMMARY = re.compile(
+    "38 online, 2 silent since [0-9]{2}:[0-9]{2},( [0-9]+ messages? waiting on this device,)? nothing lost"
+)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +105,7 @@ def test_a_person_sees_the_fleet_and_a_device(opens: Opens) -> None:
     page.go_back()
     expect(page.locator("#devices tr")).to_have_count(1)
     page.get_by_label("Find").fill("")
-    page.get_by_label("Show").select_option("away")
+    page.get_by_label("Show").select_option("offline")
     expect(page.locator("#shown")).to_have_text(f"2 of {_COUNT + 1} devices")
 
 
@@ -114,7 +116,7 @@ def test_groups_orders_and_a_devices_story(opens: Opens, fleet: CollectedFleet, 
     served.ok("config", "set", "operations.operators", served.json("key", "show")["signing_key"])
     served.ok("setting", "set", "app.mode", "winter", "--for", "all", "--group", fleet.group_id)
     page = opens()
-    expect(page.get_by_label("Group")).to_contain_text(f"{_HOSTILE}: 39 of 41 here")
+    expect(page.get_by_label("Group")).to_contain_text(f"{_HOSTILE}: 39 of 41 online")
     page.get_by_label("Group").select_option(second)
     expect(page.locator("#devices tr")).to_have_count(1)
     page.get_by_label("Group").select_option("")
@@ -141,7 +143,7 @@ def test_a_person_accepts_an_invitation(opens: Opens, fleet: CollectedFleet) -> 
     expect(invitations).to_contain_text("invites to 07070707; 1 h left")
     is_readable(page)
     page.get_by_role("button", name="Accept").press("Enter")
-    expect(invitations).to_contain_text("07070707: accepted, the agent asks to be let in")
+    expect(invitations).to_contain_text("07070707: accepted, the agent joins the group")
     expect(page.get_by_role("button", name="Accept")).to_have_count(0)
     with open_device(fleet.folder) as device:
         assert [each.group_id for each in device.store.joins.pending()] == [group_id]

@@ -39,11 +39,11 @@ def test_groups_at_a_glance_and_windows_of_devices(browser: Browser, fleet: Coll
         expect(page.locator("#shown")).to_have_text("1,101 of 1,101 devices, shown are 1 to 200")
         expect(page.locator("#devices tr")).to_have_count(200)
         expect(page.locator("#troubles")).to_contain_text("here: the agent is not running")
-        expect(page.locator("#troubles")).to_contain_text("55 devices not heard, because this device itself is offline")
+        expect(page.locator("#troubles")).to_contain_text("55 devices not seen, because this device itself is offline")
         is_readable(page)
         tiles = page.get_by_role("list", name="At a glance").get_by_role("button")
         expect(tiles).to_have_count(2)
-        expect(tiles.first).to_contain_text("856 of 901 here, 45 silent")
+        expect(tiles.first).to_contain_text("856 of 901 online, 45 silent")
         for _ in range(5):
             page.get_by_role("button", name="Further").press("Enter")
         expect(page.locator("#shown")).to_contain_text("shown are 1,001 to 1,101")

@@ -130,7 +130,7 @@ def test_a_device_without_doors_or_vault_is_helped(tmp_path: Path) -> None:
     from tests.integration.gateway import Gateway
 
     hub = Gateway(tmp_path, "hub")
-    assert hub.ok("door") == "the configuration names no door\n"
+    assert hub.ok("door") == "no doors are configured\n"
     assert "has no [[door]]" in hub.fails("door", "run", code=78)
     path = hub.state / "config.toml"
     path.write_text(f'{path.read_text()}\n[[door]]\nname = "c"\nkind = "webhook"\nurl = "http://127.0.0.1:1/"\n')

@@ -29,15 +29,15 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path
     collector.start("collect", "--no-sensors", "--vault", str(tmp_path / "elsewhere"))
     collector.invite(device)
     joined = collector.json("fleet")
-    assert joined["summary"].startswith("0 here, 1 not yet seen running"), "it was heard when it joined"
+    assert joined["summary"].startswith("0 online, 1 never seen running"), "it was heard when it joined"
     device.start("run", "--no-sensors")
     now = int(time.time())
     readings = f'{{"n":"soil","u":"%RH","t":{now - 60},"v":31.5}}\n{{"n":"soil","u":"%RH","t":{now - 5},"v":30.25}}\n'
     device.ok("publish", "--wait", "30", feed=readings)
-    wait_until(lambda: "1 here" in collector.json("fleet")["summary"], "the device is seen to be there")
+    wait_until(lambda: "1 online" in collector.json("fleet")["summary"], "the device is seen to be there")
 
     fleet = collector.json("fleet")
-    assert fleet["summary"] == "1 here, nothing lost"
+    assert fleet["summary"] == "1 online, nothing lost"
     own, other = sorted(fleet["devices"], key=lambda each: each["presence"] != "itself")
     assert (own["label"], other["label"], other["presence"]) == ("hub", "orchard", "online")
     (soil,) = other["values"]
@@ -56,6 +56,6 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path
     device.kill()
     wait_until(lambda: "1 gone" in collector.ok("fleet"), "the broker has published its will")
     lines = collector.ok("fleet").splitlines()
-    assert re.fullmatch("0 here, 1 gone since [0-9]{2}:[0-9]{2}, nothing lost", lines[0])
+    assert re.fullmatch("0 online, 1 gone since [0-9]{2}:[0-9]{2}, nothing lost", lines[0])
     assert any("! orchard" in line and "is gone: " in line for line in lines)
     assert "exclude each other" in collector.fails("fleet", "--watch", "--json", code=2)

@@ -83,7 +83,7 @@ def test_a_laptop_hands_over_is_destroyed_and_the_broker_is_wiped(fleet: list[Ga
     assert handed == {"handed_over": [shed.author[:8]], "open": []}
     [queue] = [each for each in laptop.json("status")["queues"] if each["recipient"] == shed.author[:8]]
     assert (queue["queued"], queue["kept_by"]) == (30, [post.author[:8]]), "a mailbox's word frees nothing"
-    assert "waits at the mailbox" in laptop.ok("status")
+    assert "also stored at the mailbox" in laptop.ok("status")
     shutil.rmtree(laptop.state)
     broker.kill()
     broker.forget_queue()
@@ -159,7 +159,7 @@ def test_a_mailbox_is_seen_checked_and_emptied(fleet: list[Gateway]) -> None:
         for each in json.loads(post.covey("check", "--offline", "--json").stdout)["findings"]
     }
     assert checks["mailbox"] == "ok"
-    assert "nothing is kept for" in post.fails("mailbox", "delete", "nobody", code=1)
+    assert "no messages stored for" in post.fails("mailbox", "delete", "nobody", code=1)
     assert "cannot be undone" in post.fails("mailbox", "delete", "shed", code=2)
     assert "1 envelope deleted" in post.ok("mailbox", "delete", "shed", "--yes")
     assert post.json("mailbox", "delete", shed.author[:8], "--yes") == {"deleted": 0}
@@ -173,7 +173,7 @@ def test_mistakes_are_reported(new_gateway: Callable[[str], Gateway]) -> None:
     lone, other = new_gateway("lone"), new_gateway("other")
     lone.fails("mailbox", "hand-over", code=1)
     lone.ok("group", "create")
-    assert "no mailbox of any group" in lone.ok("mailbox", "status")
+    assert "not a mailbox in any group" in lone.ok("mailbox", "status")
     lone.start("run", "--no-sensors")
     lone.invite(other)
     wait_until(lambda: len(lone.json("group", "show")["members"]) == 2, "both are in it")

@@ -134,7 +134,7 @@ def test_check_and_fleet_report_a_board_with_copied_flash(gateway: Gateway, boar
 
 def test_a_board_that_fails_its_first_start_is_reported_to_a_person(gateway: Gateway, board: PtyBoard) -> None:
     trouble = "the start: OSError ([Errno 28] ENOSPC)"
-    said = f"the board on {board.port} says: {trouble}"
+    said = f"the board on {board.port} reports: {trouble}"
 
     def fails(each: BoardOnLine) -> None:
         each.identify = lambda: each.say(messages.TROUBLE, trouble)  # type: ignore[method-assign]

@@ -284,7 +284,9 @@ def test_a_wrong_guess_is_reported_and_does_not_end_the_code(
     guesser = fresh("guess")
     shutil.rmtree(guesser.state)  # a machine that is no device yet
     guessing = start(guesser, "join", wrong, "--relay", broker.url)
-    wait_until(lambda: "somebody there says: the code is wrong" in guessing.errors.read_text(), "the guesser hears it")
+    wait_until(
+        lambda: "the other side reports: the code is wrong" in guessing.errors.read_text(), "the guesser hears it"
+    )
     assert guessing.interrupt() == 130
     assert not guesser.state.exists()
     assert "1 wrong codes" in barn.log.read_text()
@@ -362,7 +364,7 @@ def test_a_joiner_that_finds_nobody_says_so_and_keeps_looking(  # ten minutes, w
 ) -> None:
     code = f"42-abandon-zoo-river-{broker.enrolment_password}"
     joining = start(fresh("pi"), "join", code, "--relay", broker.url, program=(sys.executable, "-c", _WORRIES_SOON))
-    said = "nobody has answered yet: is it the right code, and the right relay?"
+    said = "no answer yet; check the code and the relay"
     wait_until(lambda: said in joining.errors.read_text(), "it is told")
     assert joining.process.poll() is None
     assert joining.interrupt() == 130
@@ -505,33 +507,33 @@ def test_invitations_to_a_further_group(
             "group_id": group_id,
         }
     pi.start("run")
-    wait_until(lambda: len(pi.json("requests")) == 2, "both invitations are here")
-    assert {each["group_id"] for each in pi.json("requests")} == {second, third}
-    assert {(each["inviter"], each["label"]) for each in pi.json("requests")} == {(barn.author, "barn")}
-    assert "barn" in pi.ok("requests")
+    wait_until(lambda: len(pi.json("request")) == 2, "both invitations are here")
+    assert {each["group_id"] for each in pi.json("request")} == {second, third}
+    assert {(each["inviter"], each["label"]) for each in pi.json("request")} == {(barn.author, "barn")}
+    assert "barn" in pi.ok("request")
     assert pi.json("status")["waiting_invitations"] == 2
-    assert "2 invitations to answer: covey requests" in pi.ok("status")
-    assert "2 groups match" in pi.fails("requests", "accept", code=2)
-    assert pi.json("requests", "decline", third) == {"declined": third}
-    assert pi.json("requests", "accept", second)["group_id"] == second
-    assert pi.json("requests") == []  # it has come, so nothing is synchronised any more
-    assert "no such invitation" in pi.fails("requests", "accept", third, code=1)
+    assert "2 invitations to answer: covey request" in pi.ok("status")
+    assert "2 groups match" in pi.fails("request", "accept", code=2)
+    assert pi.json("request", "decline", third) == {"declined": third}
+    assert pi.json("request", "accept", second)["group_id"] == second
+    assert pi.json("request") == []  # it has come, so nothing is synchronised any more
+    assert "no such invitation" in pi.fails("request", "accept", third, code=1)
     assert "already in that group" in barn.fails("invite", "--to", "pi", "--group", first, code=1)
     assert "0 devices" in barn.fails("invite", "--to", "nobody", "--group", first, code=2)
     assert {group["group_id"] for group in pi.json("status")["groups"]} == {first, second}
     barn.ok("invite", "--to", "pi", "--group", third, "--no-wait")
     wait_until(lambda: barn.queued() == 0, "it has come again")
-    assert pi.json("requests") == [], "a declined group stays declined"
-    assert [each["group_id"] for each in pi.json("requests", "list", "--declined")] == [third]
-    assert third[:8] in pi.ok("requests", "list", "--declined")
-    assert pi.json("requests", "reconsider", third[:8]) == {"reconsidered": third}
-    assert "no such group" in pi.fails("requests", "reconsider", code=1)
-    assert [each["group_id"] for each in pi.json("requests")] == [third], "what came meanwhile"
+    assert pi.json("request") == [], "a declined group stays declined"
+    assert [each["group_id"] for each in pi.json("request", "list", "--declined")] == [third]
+    assert third[:8] in pi.ok("request", "list", "--declined")
+    assert pi.json("request", "reconsider", third[:8]) == {"reconsidered": third}
+    assert "no such group" in pi.fails("request", "reconsider", code=1)
+    assert [each["group_id"] for each in pi.json("request")] == [third], "what came meanwhile"
     barn.end()
-    pi.ok("requests", "accept", "--no-wait")
-    [syncing] = pi.json("requests")
+    pi.ok("request", "accept", "--no-wait")
+    [syncing] = pi.json("request")
     assert (syncing["group_id"], syncing["inviter"], syncing["state"]) == (third, barn.author, "syncing")
     assert "manifest" in syncing["missing"]
-    assert f"syncing  {third[:8]}, invited by" in pi.ok("requests")
+    assert f"syncing  {third[:8]}, invited by" in pi.ok("request")
     barn.start("run")  # the inviter is back
     wait_until(lambda: len(pi.json("status")["groups"]) == 3, "pi is in the third group")

@@ -22,7 +22,7 @@ _READS: tuple[tuple[str, ...], ...] = (
     ("alert", "list"),
     ("config", "list"),
     ("file", "list"),
-    ("requests", "list"),
+    ("request", "list"),
 )
 _WRITES = (
     (("run",), ""),

@@ -92,7 +92,7 @@ def test_a_new_version_is_released_as_a_patch_of_the_one_before(fleet: Fleet) ->
     fleet.hub.ok("release", "create", str(fleet.file), *at_once)
     fleet.file.write_bytes(fleet.file.read_bytes() + b"and more")
     words = ("release", "create", str(fleet.file), "--name", "next.bin", "--base", "model.bin", *at_once)
-    assert "who has 'model.bin' fetches a patch of" in fleet.hub.ok(*words)
+    assert "devices that have 'model.bin' fetch a patch of" in fleet.hub.ok(*words)
     for each in fleet.sheds:
         here = [found["name"] for found in each.json("file", "list") if found["state"] == "here"]
         assert "next.bin" in here
@@ -133,7 +133,7 @@ def test_a_release_that_stops_is_seen_and_told_with_its_end(fleet: Fleet, tmp_pa
         wait_until(lambda: reports.exists() and words in reports.read_text(), "it is told")
         fleet.break_all(broken=False)
         fleet.release("resume", identifier[:8], "--stop-at", "100%", code=0)
-        wait_until(lambda: "is not stopped any more" in reports.read_text(), "its end is told")
+        wait_until(lambda: "is no longer stopped" in reports.read_text(), "its end is told")
         assert reports.read_text().count(f"release {identifier[:8]}") == 2
     finally:
         fleet.watcher.kill()

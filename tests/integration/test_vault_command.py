@@ -255,8 +255,8 @@ def _delete_beside_the_collector(collector: Gateway, gateway: Gateway, mirror: P
     assert (done["deleted"], done["messages"], done["waiting"], done["noted"]) == (True, 8, 0, True)
     assert collector.ok("vault", "readings") == ""
     log = collector.ok("history", "log", "--json")
-    assert f"about to delete all of {gateway.author} from the vault" in log
-    assert f"deleted all of {gateway.author} from the vault: 8 messages" in log
+    assert f"about to delete all readings of {gateway.author} from the vault" in log
+    assert f"deleted all readings of {gateway.author} from the vault: 8 messages" in log
     assert collector.json("vault", "pull", str(mirror)) == {"findings": []}
     for root in (vault, mirror):
         assert collector.json("vault", "verify", "--vault", str(root)) == {"findings": []}
@@ -264,7 +264,7 @@ def _delete_beside_the_collector(collector: Gateway, gateway: Gateway, mirror: P
     assert names[0] == names[1], "it goes from the mirror, too"
     _publish_in_segments(gateway, 1, first=8)
     assert len(collector.ok("vault", "readings").splitlines()) == 1
-    assert "would delete what is older than 1 days from the vault: 0 messages" in collector.ok(
+    assert "would delete readings older than 1 days from the vault: 0 messages" in collector.ok(
         "vault", "retain", "--days", "1", "--dry-run"
     )
     (row,) = collector.json("vault", "status")["nodes"]

@@ -60,7 +60,6 @@ _EXCEPTIONS = {
     "FAREWELL": "the pairing message of that name on the wire",
     "Farewell": "the pairing message of that name on the wire",
     "_farewell": "makes that message",
-    "heard_seconds": "a field of the local API's documents",
     "letters": "the registers of tweetnacl_field's programs, which are letters",
     "_hear": "a board's, beside its `receive`",
     "carried": "a board's entry that its gateway has not answered yet",

@@ -45,7 +45,7 @@ def document_fields(kind: Any) -> list[Field[Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class Deleted:
     """It is not there any more."""
 
 

@@ -145,7 +145,7 @@ def _bash_paths(kinds: set[Takes]) -> str:
 # -- fish -------------------------------------------------------------------------------------------------------------
 
 _FISH_AT = """\
-function __covey_at --description 'whether the command line stands at one of these COMMAND/ACTION'
+function __covey_at --description 'whether the command line is at one of these COMMAND/ACTION'
     set -l command ''
     set -l action ''
     set -l skip ''

@@ -28,7 +28,7 @@ _TOPICS = {
         "invite": ("invite", "let a device join a group"),
         "join": ("join", "join a group with a code or an invite"),
         "group": ("group", "manage groups: members, admins, operators, bans"),
-        "requests": ("requests", "accept or decline invitations to further groups"),
+        "request": ("request", "accept or decline invitations to further groups"),
         "own": ("own", "keep your own devices in the same groups"),
         "key": ("key", "show keys and fingerprints, or renew the noise key"),
     },

@@ -10,16 +10,16 @@ from covey.cli.main import EXIT_CODES
 from covey.config.settings import settings, toml_value
 
 _INTRODUCTION = """\
-Covey keeps a flock of small devices in sync through a broker that nobody has to trust, and lands what they measure in
-tables. A device seals every message for its readers; a message leaves the outbox when its recipient has it durably and
-says so. Commands that queue (\\fBmessage send\\fR, \\fBpublish\\fR) work whether or not the agent (\\fBrun\\fR,
-\\fBcollect\\fR) runs."""
+Covey synchronises fleets of small devices through an MQTT broker that they need not trust, and stores their readings
+in tables. A device encrypts each message for its recipients, and keeps it in the outbox until the recipient has stored
+and acknowledged it. Commands that queue messages (\\fBmessage send\\fR, \\fBpublish\\fR) also work while the agent
+(\\fBrun\\fR, \\fBcollect\\fR) does not run."""
 
 _CONFIGURATION = """\
-Read in this order, later ones over earlier ones: \\fIconfig.toml\\fR in the state folder, which commands write, and
-\\fIconf.d/*.toml\\fR beside it; for the state in \\fI/var/lib/covey\\fR also \\fI/etc/covey/config.toml\\fR and
+Read in this order; later files override earlier ones: \\fIconfig.toml\\fR in the state folder, which commands write,
+and \\fIconf.d/*.toml\\fR next to it; for the state in \\fI/var/lib/covey\\fR also \\fI/etc/covey/config.toml\\fR and
 \\fI/etc/covey/conf.d/*.toml\\fR; the environment. With \\fB\\-\\-config\\fR or \\fBCOVEY_CONFIG\\fR: that file and the
-\\fIconf.d\\fR beside it. The agent reads all this when it starts."""
+\\fIconf.d\\fR next to it. The agent reads these when it starts."""
 
 _COMMON = {"--help", "--state", "--config", "--passphrase-file"}
 
@@ -27,15 +27,15 @@ _OPTIONS = (
     ("--state DIR", "the state folder; without it $COVEY_STATE, or the system's for root and for the user who owns it"),
     ("--config FILE", "the configuration; without it config.toml in the state folder"),
     ("--passphrase-file FILE", "a file with the passphrase of this device's key, mode 0600"),
-    ("--json", "where it is offered: one JSON document instead of text"),
+    ("--json", "print JSON instead of text (most commands)"),
 )
 
 _ENVIRONMENT = (
     ("COVEY_STATE", "the state folder, where --state is not given"),
     ("COVEY_CONFIG", "the configuration file, where --config is not given"),
-    ("COVEY_SECTION_KEY", "overrides a setting, e.g. COVEY_RELAY_URL; secrets never stand in the environment"),
-    ("CREDENTIALS_DIRECTORY", "systemd's: in it covey.relay-password, the broker's, and covey.passphrase, the key's"),
-    ("NOTIFY_SOCKET, WATCHDOG_USEC", "systemd's: told of start, progress and end"),
+    ("COVEY_SECTION_KEY", "overrides a setting, e.g. COVEY_RELAY_URL; never for secrets"),
+    ("CREDENTIALS_DIRECTORY", "set by systemd: folder of covey.relay-password (broker) and covey.passphrase (key)"),
+    ("NOTIFY_SOCKET, WATCHDOG_USEC", "set by systemd, which the agent notifies of start, progress and end"),
 )
 
 _FILES = (

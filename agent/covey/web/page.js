@@ -73,7 +73,7 @@ function linked(label, key, className) {
 
 function row(device) {
   const one = made("tr"), head = made("th"), lost = total(device.lost);
-  const clock = device.clock === "unsynchronised" ? made("small", " clock not set", "unsynchronised") : "";
+  const clock = device.clock === "unsynchronised" ? made("small", " clock not synchronised", "unsynchronised") : "";
   const reasons = Object.keys(device.lost).map((each) => each.replaceAll("_", " ")).join(", ");
   head.scope = "row";
   head.append(linked(device.label, device.key), " ", made("small", `${device.label ? device.device : ""}${device.board ? " board" : ""}`.trim()));
@@ -122,7 +122,7 @@ async function accept(group, name, place, button) {
   button.disabled = true;
   try {
     await ask(`accept?${new URLSearchParams({ group })}`, "POST");
-    accepted.push(`${name}: accepted, the agent asks to be let in`);
+    accepted.push(`${name}: accepted, the agent joins the group`);
     place.replaceChildren(accepted.at(-1));
   } catch (error) {
     place.append(made("span", ` ${reason(error)}`, "lost"));
@@ -140,20 +140,20 @@ function order(each) {
     head,
     cell("given", "", living("span", each.given_at_us)),
     cell("by", "", called(each.label, each.device)),
-    cell("signed", each.counts ? "" : "waiting", `${each.signed} of ${each.needed}${each.counts ? "" : ", counts for nothing here"}`),
-    cell("", "", ...(outcomes.length ? outcomes : ["nobody has answered yet"])),
+    cell("signed", each.counts ? "" : "waiting", `${each.signed} of ${each.needed}${each.counts ? "" : ", not in force"}`),
+    cell("", "", ...(outcomes.length ? outcomes : ["no answers yet"])),
   );
   return one;
 }
 
-const releaseLook = { stopped: "lost", ready: "waiting", paused: "waiting", "awaits agreement": "waiting" };
+const releaseLook = { stopped: "lost", ready: "waiting", paused: "waiting", "awaits approval": "waiting" };
 
 function release(each) {
   const one = made("tr"), head = made("th", each.what), bad = releaseLook[each.state] || "";
   const counts = [`${each.done} of ${each.given} done`];
   if (each.failed) counts.push(`${each.failed} failed`);
   if (each.silent) counts.push(`${each.silent} silent`);
-  if (each.others) counts.push(`${each.others} to come`);
+  if (each.others) counts.push(`${each.others} left`);
   head.scope = "row";
   head.append(" ", made("small", each.id.slice(0, 8)));
   one.append(
@@ -174,7 +174,7 @@ function bytes(size) {
 
 function file(each) {
   const one = made("tr"), head = made("th", each.name);
-  const state = { "asked for": `${bytes(each.come)} of it`, here: "whole" }[each.state] || each.state;
+  const state = { requested: `${bytes(each.fetched)} so far`, here: "here" }[each.state] || each.state;
   head.scope = "row";
   head.append(" ", made("small", each.id.slice(0, 8)));
   one.append(
@@ -191,14 +191,14 @@ function file(each) {
 // A group in one tile: how many of it are here, drawn and said; it narrows the list to the group.
 function tile(group) {
   const one = made("li"), button = made("button", undefined, group.silent || group.lost ? "bad" : ""), share = made("meter");
-  const words = [`${many(group.here)} of ${many(group.members)} here`];
+  const words = [`${many(group.online)} of ${many(group.members)} online`];
   if (group.silent) words.push(`${many(group.silent)} silent`);
-  if (group.lost) words.push(`${many(group.lost)} lost something`);
-  if (group.waiting) words.push(`messages wait for ${many(group.waiting)}`);
+  if (group.lost) words.push(`${many(group.lost)} with losses`);
+  if (group.waiting) words.push(`messages waiting for ${many(group.waiting)}`);
   button.type = "button";
   button.setAttribute("aria-pressed", String(element("group").value === group.group_id));
   share.max = group.members;
-  share.value = group.here;
+  share.value = group.online;
   share.setAttribute("aria-hidden", "true");
   button.append(made("strong", titled(group)), share, made("span", words.join(", ")));
   button.dataset.group = group.group_id;
@@ -232,7 +232,7 @@ function section(name, list, entries, draw) {
 
 // Groups to choose from; who has chosen one stays with it.
 function offerGroups(groups) {
-  const chosen = element("group").value, names = groups.map((each) => [each.group_id, `${titled(each)}: ${each.here} of ${each.members} here`]);
+  const chosen = element("group").value, names = groups.map((each) => [each.group_id, `${titled(each)}: ${each.online} of ${each.members} online`]);
   const texts = [["", "all groups"], ...names];
   element("of-group").hidden = groups.length < 2;
   if (JSON.stringify(texts) === element("group").dataset.texts) return;
@@ -278,9 +278,9 @@ function showFleet(found) {
   replace(element("devices"), found.devices.map(row));
   first = found.first;
   const last = first + found.devices.length, parts = found.matching > found.devices.length;
-  const more = parts ? `, shown are ${many(first + 1)} to ${many(last)}` : "";
-  const reading = found.is_read ? "" : "; last values follow, the vault is being read";
-  const vault = found.reads_vault ? reading : "; no last values: this device has no vault's keys";
+  const more = parts ? `, showing ${many(first + 1)} to ${many(last)}` : "";
+  const reading = found.is_read ? "" : "; reading the vault, last values follow";
+  const vault = found.reads_vault ? reading : "; no last values: this device has no vault key";
   element("shown").textContent = `${many(found.matching)} of ${many(found.all)} devices${more}${vault}`;
   element("windows").hidden = !parts;
   element("before").disabled = !first;
@@ -295,7 +295,7 @@ function connected() {
 
 function disconnected(why) {
   lostAt = lostAt || new Date();
-  element("connection").textContent = `${why} since ${lostAt.toLocaleTimeString()}: what you see is as of then`;
+  element("connection").textContent = `${why} since ${lostAt.toLocaleTimeString()}: the page shows the state of that time`;
   element("connection").hidden = false;
 }
 
@@ -352,7 +352,7 @@ function plot(place, points, name) {
 function value(each) {
   const one = made("tr"), head = made("th", each.name), place = made("div", undefined, "plot");
   const number = typeof each.value === "number" ? String(Number(each.value.toPrecision(9))) : String(each.value);
-  const clock = each.clock === "unsynchronised" ? made("small", " clock not set", "unsynchronised") : "";
+  const clock = each.clock === "unsynchronised" ? made("small", " clock not synchronised", "unsynchronised") : "";
   head.scope = "row";
   one.append(
     head,
@@ -381,11 +381,11 @@ function showDevice(found) {
   if (device.landed_at_us !== null) fact("Landed", living("span", device.landed_at_us));
   if (device.lag_seconds !== null) fact("Lag", duration(device.lag_seconds * 1e6));
   if (device.version) fact("Version", device.version);
-  if (device.clock) fact("Clock", made("span", device.clock === "unsynchronised" ? "set by no time source" : device.clock, device.clock));
+  if (device.clock) fact("Clock", made("span", device.clock === "unsynchronised" ? "not synchronised" : device.clock, device.clock));
   if (device.gateway) fact("Behind", linked(found.gateway.label, found.gateway.key));
   if (found.boards.length) fact("Boards", ...found.boards.flatMap((each, place) => [place ? ", " : "", linked(each.label, each.key)]));
-  if (device.waiting) fact("Waiting here", `${device.waiting}, ${device.waits_because}, the oldest `, living("span", device.waiting_since_us));
-  if (device.missing) fact("Missing", `${device.missing} that later ones have overtaken`);
+  if (device.waiting) fact("Waiting on this device", `${device.waiting}, ${device.waits_because}, the oldest `, living("span", device.waiting_since_us));
+  if (device.missing) fact("Missing", `${device.missing} in transit: later ones arrived first`);
   for (const [reason, count] of Object.entries(device.lost)) fact("Lost", `${count}: ${reason.replaceAll("_", " ")}`);
   element("facts").replaceChildren(...facts);
   element("values").replaceChildren(...found.values.map(value));
@@ -399,14 +399,14 @@ function showCustody(device, held) {
     one.append(made("strong", head), made("br"), ...content);
     return one;
   };
-  const boxes = [box("On the device", "", "it alone knows how many; heard ", living("span", device.seen_at_us))];
+  const boxes = [box("On the device", "", "only the device knows how many; last seen ", living("span", device.seen_at_us))];
   if (device.presence === "itself") boxes.pop();
-  else if (held.missing) boxes.push(box("On the way", "waiting", `${held.missing} that have not come`));
+  else if (held.missing) boxes.push(box("In transit", "waiting", `${held.missing} not arrived`));
   const landing = [`${held.landing} not in the vault yet`];
   if (held.landing) landing.push(", the oldest ", living("span", held.landing_since_us));
   boxes.push(box("Here", held.landing ? "waiting" : "", ...landing));
   if (device.landed_at_us !== null) boxes.push(box("In the vault", "online", "up to the reading of ", living("span", device.newest_at_us)));
-  if (total(device.lost)) boxes.push(box("Lost", "lost", `${total(device.lost)}, as it has said itself`));
+  if (total(device.lost)) boxes.push(box("Lost", "lost", `${total(device.lost)}, as the device reports`));
   element("custody").replaceChildren(...boxes);
 }
 
@@ -427,7 +427,7 @@ function showStory(found) {
     one.append(at, " ", each.what);
     return one;
   }));
-  if (!found.story.length) element("story").append(made("li", "nothing is known of it here", "nothing"));
+  if (!found.story.length) element("story").append(made("li", "no known events", "nothing"));
 }
 
 async function refreshDevice(key) {

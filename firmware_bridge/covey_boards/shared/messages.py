@@ -24,7 +24,7 @@ NO_GROUP = bytes(32)
 SOFTWARE = "covey-board 0.2.0"
 _TROUBLE_LENGTH_MAX = const(120)  # characters of what a person reads of an error
 LOSSES_FILE = "losses.cbor"  # what an incarnation life lost, and no record has said yet
-COLLECTOR_FILE = "collector.cbor"  # what ENROL said, on a board that has files; `covey mcu reset --forget` removes it
+COLLECTOR_FILE = "collector.cbor"  # what ENROL said, on a board that has files; `covey mcu reset --unenrol` removes it
 
 BLOB, LINK, ACK, TELEMETRY, LOSS, RESUME, COLLECTOR_KEY = 0x03, 0x07, 0x08, 0x09, 0x0A, 0x0E, 0x10
 OUTBOX_FULL, DAMAGED = 1, 4

@@ -63,7 +63,7 @@ def test_help_explains_a_command_and_an_action() -> None:
         ("", "the following arguments are required: COMMAND", "covey --help"),
         ("mcu", "the following arguments are required: ACTION", "covey mcu --help"),
         ("group laeve", "covey group has no action 'laeve'", "did you mean 'leave'?"),
-        ("requests acept", "covey requests has no action 'acept'", "did you mean 'accept'?"),
+        ("request acept", "covey request has no action 'acept'", "did you mean 'accept'?"),
         ("relay ad mqtt://x", "covey relay has no action 'ad'", "did you mean 'add'?"),
         ("message lst", "covey message has no action 'lst'", "did you mean 'list'?"),
         ("put x", "covey has no command 'put'", "did you mean 'covey file put'?"),
@@ -138,10 +138,10 @@ def test_what_needs_no_name(tmp_path: Path) -> None:
     for words in (["relay", "--json"], ["relay", "list", "--json"], ["relay", "set", "--json"]):
         assert '"mqtt://a"' in covey(*words, "--state", state).stdout
     assert '"mqtt://b"' in covey("relay", "set", "mqtt://b", "--json", "--state", state).stdout
-    assert covey("requests", "--json", "--state", state) == covey("requests", "list", "--json", "--state", state)
+    assert covey("request", "--json", "--state", state) == covey("request", "list", "--json", "--state", state)
 
 
-@pytest.mark.parametrize("command", ["message", "config", "relay", "requests", "setting"])
+@pytest.mark.parametrize("command", ["message", "config", "relay", "request", "setting"])
 def test_list_and_ls_are_one(command: str, tmp_path: Path) -> None:
     state = str(tmp_path / "device")
     assert covey("init", "--state", state).code == 0

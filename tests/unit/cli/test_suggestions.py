@@ -24,7 +24,7 @@ def _known(command: str) -> list[str]:
         ("own", "remove", "retire"),
         ("file", "drop", "delete"),
         ("relay", "del", "remove"),
-        ("requests", "reject", "decline"),
+        ("request", "reject", "decline"),
         ("release", "stop", "abort"),
         ("release", "halt", "pause"),
         ("group", "delete", "destroy"),

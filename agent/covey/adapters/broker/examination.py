@@ -133,7 +133,7 @@ class Examination:
 
     def _refuses_strangers(self) -> tuple[bool, str]:
         strangers = {
-            "somebody without a name": BrokerAccount(""),
+            "a client without a name": BrokerAccount(""),
             "a name without password": BrokerAccount(self._one.user_name),
             "a wrong password": BrokerAccount(self._one.user_name, secrets.token_hex(16)),
             "an unknown name": BrokerAccount(secrets.token_hex(32), self._one.password),
@@ -184,7 +184,7 @@ class Examination:
             one.messages_until(self._send(one, secret))
             overheard = two.messages_until(self._send(two, self._two.inbox))
             if any(topic == secret for topic, _ in overheard):
-                return False, "one identity got what was sent to the other"
+                return False, "one identity received messages for the other"
         return True, f"tried {len(topics)} subscriptions"
 
     def _sessions_are_kept_from_others(self) -> tuple[bool, str]:
@@ -230,7 +230,7 @@ class Examination:
             kept = [payload for _, payload in one.messages_until(self._send(one, self._one.inbox))]
             if b"again and again" in kept:
                 one.publish(self._one.inbox, b"", retain=True)
-                return False, "a retained message greets a device at every connection"
+                return False, "the broker keeps retained messages"
         return True, "keeps none"
 
     def _enrolment_is_confined(self) -> tuple[bool, str]:
@@ -247,18 +247,18 @@ class Examination:
                 joiner.subscribe(topic)
             self._send(joiner, self._one.inbox)
             if any(topic == self._one.inbox for topic, _ in one.messages_until(self._send(joiner, ours))):
-                return False, "whoever has no credential writes to inboxes"
+                return False, "a client without a credential can write to inboxes"
             one.messages_until(self._send(one, self._one.inbox))
             overheard = {topic for topic, _ in joiner.messages_until(self._send(one, theirs))}
             if overheard - {ours, theirs}:
-                return False, f"whoever has no credential reads {min(overheard - {ours, theirs})}"
-        return True, "meets others at rendezvous topics, and nowhere else"
+                return False, f"a client without a credential can read {min(overheard - {ours, theirs})}"
+        return True, "can use rendezvous topics only"
 
     def _enrolment_has_its_own_password(self) -> tuple[bool, str]:
         with self._visit(BrokerAccount(ENROLMENT_ACCOUNT, ENROLMENT_ACCOUNT)) as anybody:
             if anybody.refusal:
-                return True, f"refuses the word {ENROLMENT_ACCOUNT}, which everybody knows"
-        return False, f"anybody comes in as {ENROLMENT_ACCOUNT}, whose password is its name: covey broker renew"
+                return True, f"refuses the well-known password {ENROLMENT_ACCOUNT}"
+        return False, f"anyone can sign in as {ENROLMENT_ACCOUNT}, because its password is its name: covey broker renew"
 
     def _enrolment_has_one_session(self) -> tuple[bool, str]:
         who = BrokerAccount(ENROLMENT_ACCOUNT, self._shared_password)
@@ -267,8 +267,8 @@ class Examination:
                 return True, f"there is no account {ENROLMENT_ACCOUNT}: {one.refusal}"
             with self._visit(who, client_id=secrets.token_hex(8)):
                 if one.publish(f"covey/1/pair/{secrets.randbelow(10**9)}/a", b"still here"):
-                    return False, "whoever has no credential holds as many sessions as it likes"
-        return True, "one at a time, whatever it calls itself"
+                    return False, "a client without a credential can hold any number of sessions"
+        return True, "one session at a time, whatever its client id"
 
     def _bounds_subscriptions(self) -> tuple[bool, str]:
         """Subscribe to more than a device needs: too little to harm the broker, and the connection's end removes it."""

@@ -57,7 +57,7 @@ CREATE TABLE said (
 CREATE TABLE board (device BLOB PRIMARY KEY, version TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE stale (device BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE counted (
-    of_group BLOB PRIMARY KEY, here INTEGER NOT NULL, overdue INTEGER NOT NULL, lost INTEGER NOT NULL,
+    of_group BLOB PRIMARY KEY, online INTEGER NOT NULL, overdue INTEGER NOT NULL, lost INTEGER NOT NULL,
     waiting INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TRIGGER member_written AFTER INSERT ON member BEGIN INSERT OR IGNORE INTO stale VALUES (new.device); END;
@@ -158,7 +158,7 @@ class ShownDevice(NamedTuple):
 class GroupCounts(NamedTuple):
     """How many of a group's members are here, away, have lost something, and are waited for."""
 
-    here: int
+    online: int
     away: int
     lost: int
     waiting: int
@@ -183,8 +183,8 @@ class Wanted(NamedTuple):
 
 CONDITIONS = {
     "all": "1",
-    "here": "presence IN ('online', 'itself')",
-    "away": "presence NOT IN ('online', 'itself')",
+    "online": "presence IN ('online', 'itself')",
+    "offline": "presence NOT IN ('online', 'itself')",
     "overdue": "presence IN ('silent', 'gone')",
     "lost": "lost > 0",
     "waiting": "waiting > 0",
@@ -215,7 +215,7 @@ _PUT = (
     f"ON CONFLICT DO UPDATE SET ({_OTHERS}) = ({_WRITTEN}) WHERE ({_OTHERS}) IS NOT ({_WRITTEN})"
 )
 _COUNTED = {
-    "here": "{row}.presence IN ('online', 'itself')",
+    "online": "{row}.presence IN ('online', 'itself')",
     "overdue": "{row}.presence IN ('silent', 'gone')",
     "lost": "{row}.lost > 0",
     "waiting": "{row}.waiting > 0",

@@ -114,9 +114,9 @@ class AnsweringAgent:
             yield first
             yield from self._client.inbox(in_order=True) if in_order else self._client.inbox(after=first.id)
 
-    def forget(self, identifier: int) -> None:
+    def delete(self, identifier: int) -> None:
         """Take a blob out of the inbox."""
-        self._client.forget(identifier)
+        self._client.delete(identifier)
 
     def history(self, query: HistoryQuery, *, follow: bool = False) -> Iterator[HistoryEntry]:
         """Yield what is wanted of a group's history, then perhaps what comes."""

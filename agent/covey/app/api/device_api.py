@@ -50,7 +50,7 @@ class DeviceApi(Protocol):
     def receive(self, seconds: float, *, in_order: bool) -> Iterator[Blob]:
         """Yield the blobs that have arrived, oldest first; where there is none, wait so long for the first."""
 
-    def forget(self, identifier: int) -> None:
+    def delete(self, identifier: int) -> None:
         """Take a blob out of the inbox, for good."""
 
     def history(self, query: HistoryQuery, *, follow: bool = False) -> Iterator[HistoryEntry]:

@@ -31,7 +31,7 @@ class GroupEvent:
     members: Annotated[Count, Says(description="how many there are; 0: not told")] = 0
     added: tuple[NamedMember, ...] = ()
     removed: tuple[NamedMember, ...] = ()
-    conflict: Annotated[bool, Says(description="members disagree, which ends by itself")] = False
+    conflict: Annotated[bool, Says(description="members hold conflicting versions and will agree on one")] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ class OpenedDevice:
         while rows := arrived(1):
             yield blob_of(rows[0])
 
-    def forget(self, identifier: int) -> None:
+    def delete(self, identifier: int) -> None:
         """Take a blob out of the inbox."""
         with self._device.store.transaction():
             self._device.store.inbox.consume(identifier)

@@ -8,7 +8,7 @@ from covey.app.api.event_documents import EVENTS
 from covey.app.checks.documents import Status
 from covey.app.checks.metrics import FORMS
 from covey.app.content.api_operations import content_operations
-from covey.app.documents import Forgotten
+from covey.app.documents import Deleted
 from covey.app.groups.documents import ArrivedBlob, Own, QueuedBlob, SentEphemeral, SetPreference
 from covey.app.history.documents import EVENT_ID, HISTORY_CURSOR, HISTORY_PAGE_ENTRIES, HistoryPage
 from covey.app.openapi import Endpoint, Parameter, Schema, description
@@ -310,12 +310,12 @@ OPERATIONS = (
         "A blob comes again until it is deleted.",
     ),
     Endpoint(
-        "forget",
+        "delete_blob",
         "DELETE",
         "/v1/inbox/{id}",
         "Forget a blob: the client has it, durably",
         "it is not there any more; perhaps it was not before",
-        {_JSON: Forgotten},
+        {_JSON: Deleted},
         (Parameter("id", {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}, where="path"),),
         refusals=("NoStorage", "NotHere"),
     ),

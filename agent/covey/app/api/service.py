@@ -22,7 +22,7 @@ from covey.app.api.operations import OPERATIONS, api_description
 from covey.app.checks.metrics import FORMS
 from covey.app.content.api import ContentAnswers
 from covey.app.device.device import Device, device_on
-from covey.app.documents import Forgotten, to_json
+from covey.app.documents import Deleted, to_json
 from covey.app.groups.documents import ArrivedBlob, QueuedBlob, SentEphemeral, SetPreference
 from covey.app.history.documents import HISTORY_PAGE_ENTRIES
 from covey.app.loop.following import Following
@@ -89,7 +89,7 @@ class _Answers:
             "send_ephemeral": self._send_ephemeral,
             "hand_over": self._hand_over,
             "inbox": self._inbox,
-            "forget": self._forget,
+            "delete_blob": self._delete_blob,
             "history": self._history,
             "events": self._events,
             "settings": self._settings,
@@ -228,10 +228,10 @@ class _Answers:
             said = set_preference(device, key, value, group)
         return _document(SetPreference(said))
 
-    def _forget(self, request: Request) -> Answer:
+    def _delete_blob(self, request: Request) -> Answer:
         with self._opened() as device:
-            OpenedDevice(device).forget(int(request.matched[0]))
-        return _document(Forgotten())
+            OpenedDevice(device).delete(int(request.matched[0]))
+        return _document(Deleted())
 
 
 def _document(value: object) -> dict[str, Any]:

@@ -286,7 +286,7 @@ def sign(device: Device, path: Path) -> SignedFirmware:
     return SignedFirmware(str(path), image.version, [device_name(each) for each in image.signers])
 
 
-def forget(device: Device, port: str) -> Board:
+def unenrol(device: Device, port: str) -> Board:
     """Let a board forget its group and its collector, and wait until it answers again.
 
     Raises:
@@ -295,7 +295,7 @@ def forget(device: Device, port: str) -> Board:
     from covey_boards import flash
 
     _require_closed(device, port)
-    flash.forget(port, device.config.bridge.baud)
+    flash.unenrol(port, device.config.bridge.baud)
     return _come_back(device, port)
 
 
@@ -324,7 +324,7 @@ def _check_starts(device: Device, port: str) -> None:
     """
     for each in known_boards(device, port):
         if not each.board:
-            raise LocalError(f"the board on {port} says: {each.trouble}", hint=CANNOT_START_HINT)
+            raise LocalError(f"the board on {port} reports: {each.trouble}", hint=CANNOT_START_HINT)
 
 
 def _answering(device: Device, port: str) -> AttachedBoard | None:

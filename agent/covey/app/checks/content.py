@@ -18,7 +18,7 @@ def content(device: Examined) -> Iterator[Seen]:
     """What is pinned leaves room, and nothing was given otherwise than it was offered."""
     status = content_status(device.opened, running=device.opened.folder.locks.agent_runs())
     if status is None:
-        yield Level.SKIPPED, "no files are here, or asked for", ""
+        yield Level.SKIPPED, "no files stored or requested", ""
         return
     files = device.opened.store.content
     missing = sum(each.sealed_size - files.come(each.hash) for each in files.all_wanted())
@@ -29,7 +29,7 @@ def content(device: Examined) -> Iterator[Seen]:
     if status.wrong:
         yield warning(
             f"{count(status.wrong, 'file')} did not match the offer and was deleted: 'covey file list' shows which",
-            "ask who has put it to put it again, then covey file delete, and covey file get",
+            "ask its author to put it again, then: covey file delete, covey file get",
         )
     if lacking := len({each.epoch_id for each in EpochSecrets(device.opened.store).wanted()}):
         yield warning(
@@ -47,7 +47,7 @@ def content(device: Examined) -> Iterator[Seen]:
             "covey file delete, covey file unpin, or covey config set content.maximum_mb",
         )
     line = f"{count(status.here, 'file')} here, {status.here_bytes} of {status.maximum_bytes} bytes"
-    line += f"; {status.wanted} on the way" if status.wanted else ""
+    line += f"; fetching {status.wanted}" if status.wanted else ""
     yield ok(line if status.peers is None else f"{line}; {count(status.peers, 'peer')} on this network")
 
 
@@ -68,7 +68,7 @@ def mailbox(device: Examined) -> Iterator[Seen]:
             return
     named = any(MAILBOX in member.capabilities for group in groups if (member := group.member(own)) is not None)
     if not named and not settings.serve:
-        yield Level.SKIPPED, "this device is no mailbox", ""
+        yield Level.SKIPPED, "this device is not a mailbox", ""
     elif not named:
         yield warning(
             "mailbox.serve is set, but this device is not a mailbox in any group",

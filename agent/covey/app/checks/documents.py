@@ -86,7 +86,7 @@ class MemberStatus:
 
     device: DeviceName
     label: str
-    heard_seconds: Annotated[
+    last_seen_seconds: Annotated[
         Age | None, Says(description="seconds since something new came from it, to a minute; null: never")
     ]
     presence: Annotated[
@@ -139,7 +139,7 @@ class HistoryStatus:
     others: tuple[OtherHeads, ...]
     never: Annotated[tuple[DeviceName, ...], Says(description="members that have not said anything of it yet")]
     fetching: tuple[CatchUpStatus, ...]
-    forgotten: Annotated[Count, Says(description="operations, among those, that a checkpoint covers and that went")] = 0
+    deleted: Annotated[Count, Says(description="of these, operations whose content was deleted under a checkpoint")] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class Status:
     waiting_invitations: Annotated[
         Count,
         Says(
-            description="invitations to further groups that a person here has not answered; `covey requests` lists them"
+            description="invitations to further groups that a person here has not answered; `covey request` lists them"
         ),
     ]
     noise_key_seconds: Annotated[

@@ -241,9 +241,9 @@ def vault(device: Examined) -> Iterator[Seen]:
     place = vault_place(device.opened)
     folder = device.folder.path / place
     if not device.folder.vault_key.exists():
-        yield Level.SKIPPED, "this device is no collector", ""
+        yield Level.SKIPPED, "this device is not a collector", ""
     elif "://" in place:
-        yield ok(f"{place}, {device.status.landing_bytes} bytes on their way")
+        yield ok(f"{place}, {device.status.landing_bytes} bytes waiting to be stored")
     elif not folder.is_dir() or not os.access(folder, os.W_OK):
         yield error(
             f"{folder} cannot be written", "check that its disk is mounted and that it belongs to the agent's user"
@@ -251,14 +251,14 @@ def vault(device: Examined) -> Iterator[Seen]:
     elif shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
         yield error(f"{folder}: no room left", "free some space; senders keep their data until then")
     else:
-        yield ok(f"{folder}, {device.status.landing_bytes} bytes on their way")
+        yield ok(f"{folder}, {device.status.landing_bytes} bytes waiting to be stored")
 
 
 def agreement(device: Examined) -> Iterator[Seen]:
     """Whether members agree on who is in the group: what each has last said of it, and what this device lacks."""
     from covey.core.group.manifest import read_manifest
 
-    missing = "the agent asks for what is missing: is the relay up, and another member there?"
+    missing = "the agent requests what is missing; check that the relay is up and another member is online"
     membership = device.opened.node.membership
     statuses = {each.group_id: each for each in device.status.groups}
     labels = {each.device: each.label for each in device.status.members}
@@ -280,7 +280,7 @@ def agreement(device: Examined) -> Iterator[Seen]:
             yield warning(f"{name}: the secret of its epoch has not arrived", missing)
         elif days := _days_unheard(device, group):
             yield warning(
-                f"{name} version {group.version}: this device has heard no other member for {count(days, 'day')}",
+                f"{name} version {group.version}: nothing from other members for {count(days, 'day')}",
                 "if they destroyed the group, delete it here: covey group destroy",
             )
         elif found.others or found.never:
@@ -305,14 +305,16 @@ def _days_unheard(device: Examined, group: GroupManifest) -> int:
 def _who_agrees(found: AgreementStatus, labels: dict[str, str]) -> str:
     from covey.core.ids import labelled_name
 
-    same = count(found.same, "other member") if found.same else "nobody"
-    parts = [f"{same} last seen with the same"]
+    same = count(found.same, "other member") if found.same else "no other member"
+    parts = [f"{same} with the same version"]
     if not (found.same or found.others or found.never):
-        return "nobody else follows it"
+        return "no other members"
     if found.others:
         others = [(labelled_name(each.device, each.label), duration(each.seconds)) for each in found.others[:_NAMED]]
         named = ", ".join(f"{name} for {time}" for name, time in others)
-        parts.append(f"{len(found.others)} with others ({named}{', ...' if len(found.others) > _NAMED else ''})")
+        parts.append(
+            f"{len(found.others)} with another version ({named}{', ...' if len(found.others) > _NAMED else ''})"
+        )
     if found.never:
         named = ", ".join(labelled_name(each, labels.get(each, "")) for each in found.never[:_NAMED])
         parts.append(f"{len(found.never)} not seen yet ({named}{', ...' if len(found.never) > _NAMED else ''})")
@@ -345,8 +347,8 @@ def history(device: Examined) -> Iterator[Seen]:
             )
         elif not forks:
             seen = found.same + len(found.others)
-            step = f"{found.same} of {seen} members last heard with the same" if seen else "nobody heard of it yet"
-            gone = f" ({found.forgotten} of them forgotten)" if found.forgotten else ""
+            step = f"same as {found.same} of {seen} members seen" if seen else "no other member seen yet"
+            gone = f" ({found.deleted} of them deleted)" if found.deleted else ""
             yield ok(f"{name}: {count(found.operations, 'operation')}{gone}, {step}")
 
 
@@ -357,7 +359,7 @@ def operators(device: Examined) -> Iterator[Seen]:
 
     config = device.configuration.config.operations
     if not somebody_is_pinned(device.opened):
-        yield Level.SKIPPED, "its owner has this device obey nobody", ""
+        yield Level.SKIPPED, "this device obeys no operator", ""
         return
     for group in device.opened.node.groups.joined():
         able = sorted(each.label or each.name for each in operators_of(device.opened, group) if each.member)
@@ -372,7 +374,7 @@ def operators(device: Examined) -> Iterator[Seen]:
             yield ok(f"{name}: {count(len(able), 'operator')} ({named}{', ...' if len(able) > _NAMED else ''})")
 
 
-_MENDED = "mend its covey.json, sensors or firmware, then: covey mcu reset"
+_MENDED = "correct its covey.json, sensors or firmware, then: covey mcu reset"
 _COPIED = "on the copy: mpremote rm :identity.key, then covey mcu reset, and covey mcu enrol"
 
 
@@ -390,7 +392,7 @@ def boards(device: Examined) -> Iterator[Seen]:
         elif board.trouble:
             is_copied = any(each.up and each.device == board.device and each is not board for each in known)
             hint = (_COPIED if is_copied else _MENDED) if board.device else CANNOT_START_HINT
-            yield warning(f"the board on {board.port} says: {board.trouble}", hint)
+            yield warning(f"the board on {board.port} reports: {board.trouble}", hint)
         elif not board.up:
             yield warning(f"the board on {board.port} is silent", "reset it, or unplug it for a moment")
         elif not board.enrolled:

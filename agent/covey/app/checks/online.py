@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
+from covey.app.wording import duration
 
 if TYPE_CHECKING:
     from covey.adapters.keys.relay_credential import RelayAccount
@@ -67,9 +68,11 @@ def _signed_in(device: Examined) -> Iterator[Seen]:
     for relay in device.status.relays:
         where = f" at {relay.url}" if device.configuration.config.relay.also else ""
         if relay.noted == "up":
-            yield ok(f"the agent is signed in{where}, since {relay.seconds} s")
+            yield ok(f"the agent is connected{where}, for {duration(relay.seconds)}")
         else:
-            line = f"the agent is not signed in{where}, since {relay.seconds} s: {relay.noted or 'never connected'}"
+            line = (
+                f"the agent is not connected{where}, for {duration(relay.seconds)}: {relay.noted or 'never connected'}"
+            )
             yield error(line, "see: journalctl -u covey")
 
 
@@ -82,7 +85,7 @@ def acl(device: Examined) -> Iterator[Seen]:
     if lock is None:
         yield (
             Level.SKIPPED,
-            "asking would throw the agent out",
+            "not tested: the test would disconnect the agent",
             "systemctl stop covey, then covey check",
         )
         return
@@ -108,4 +111,4 @@ def _openings(account: RelayAccount, user_name: str) -> Iterator[Seen]:
     if openings.statistics:
         yield warning("the broker shows this device its statistics ($SYS)", rules)
     if openings.writes and not openings.overhears and not openings.statistics:
-        yield ok("this device can write to others, and reads nothing but its own inbox")
+        yield ok("this device can send to others, and can read only its own inbox")

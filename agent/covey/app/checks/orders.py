@@ -30,7 +30,7 @@ def actions(device: Examined) -> Iterator[Seen]:
 
     allowed, folder = device.configuration.config.operations.commands, device.folder
     if not allowed:
-        yield Level.SKIPPED, "its owner lets operators have nothing done", ""
+        yield Level.SKIPPED, "operators may run no actions here", ""
         return
     roots: Collection[str] | None = None
     if (
@@ -58,7 +58,7 @@ def actions(device: Examined) -> Iterator[Seen]:
     if fine:
         where = "" if roots is None else ", each in a unit of its own"
         more = ", ..." if len(fine) > _NAMED else ""
-        yield ok(f"operators may have {count(len(fine), 'action')} done{where}: {', '.join(fine[:_NAMED])}{more}")
+        yield ok(f"operators may run {count(len(fine), 'action')}{where}: {', '.join(fine[:_NAMED])}{more}")
 
 
 def _program(found: ActionDefinition, roots: Collection[str] | None, agent: int, *, packaged: bool) -> Seen | None:
@@ -73,7 +73,9 @@ def _program(found: ActionDefinition, roots: Collection[str] | None, agent: int,
         return warning(f"{found.name}: {program} is not an executable program", "install it, or correct the definition")
     if roots is None and (needs_unit(found.rights, agent) or (packaged and found.rights != UnitRights())):
         hint = (
-            f"sudo systemctl enable --now {UNIT}" if packaged else "define it without [unit] user, or run the agent so"
+            f"sudo systemctl enable --now {UNIT}"
+            if packaged
+            else "remove [unit] user from its definition, or run the agent as that user"
         )
         return warning(f"{found.name} needs rights that the agent does not have", hint)
     if roots is not None and found.name not in roots:
@@ -94,7 +96,7 @@ def attempts(device: Examined) -> Iterator[Seen]:
     from covey.app.orders.attempts import attempts as attempts_in
 
     if not somebody_is_pinned(device.opened):
-        yield Level.SKIPPED, "its owner has this device obey nobody", ""
+        yield Level.SKIPPED, "this device obeys no operator", ""
         return
     since_us, quiet = device.clock.wall_us() - _RECENT_US, True
     for group in device.opened.node.groups.joined():
@@ -103,11 +105,11 @@ def attempts(device: Examined) -> Iterator[Seen]:
             quiet, first = False, datetime.fromtimestamp(each.first_us / 1_000_000, UTC).date()
             yield warning(
                 f"group {group.group_id.hex()[:8]}: {count(each.count, 'order')} by "
-                f"{labelled_name(each.name, each.label)}, {each.why}, since {first}",
+                f"{labelled_name(each.name, each.label)} refused since {first}: {each.why}",
                 "no device obeys it: covey order refused; if its key was stolen: covey group remove",
             )
     if quiet:
-        yield ok("nobody ordered anything without a say here, within 30 days")
+        yield ok("no refused orders in the last 30 days")
 
 
 def installers(device: Examined) -> Iterator[Seen]:
@@ -129,7 +131,7 @@ def installers(device: Examined) -> Iterator[Seen]:
         else:
             yield warning(f"{action}: {result.why}", "the earlier version is running; release a working version")
     if quiet:
-        yield ok("nothing is on trial, and what was installed last is well")
+        yield ok("nothing is on trial; the last installation works")
 
 
 def releases(device: Examined) -> Iterator[Seen]:
@@ -139,7 +141,7 @@ def releases(device: Examined) -> Iterator[Seen]:
     from covey.app.orders.release_reports import releases as releases_of
 
     if not somebody_is_pinned(device.opened):
-        yield Level.SKIPPED, "its owner has this device obey nobody", ""
+        yield Level.SKIPPED, "this device obeys no operator", ""
         return
     own, finished, is_operator = device.opened.node.identity.signing_public, 0, False
     for group in device.opened.node.groups.joined():
@@ -157,14 +159,14 @@ def releases(device: Examined) -> Iterator[Seen]:
             else:
                 finished += 1
     if not is_operator:
-        yield Level.SKIPPED, "this device is no operator", ""
+        yield Level.SKIPPED, "this device is not an operator", ""
     elif finished:
         yield ok(f"{count(finished, 'release')} under way, finished or aborted")
     else:
-        yield ok("no release waits for anybody")
+        yield ok("no release needs action")
 
 
-_WAITS = {"stopped", "paused", "ready", "awaits agreement"}
+_WAITS = {"stopped", "paused", "ready", "awaits approval"}
 
 
 def _waits(each: Release) -> tuple[str, str]:
@@ -178,5 +180,5 @@ def _waits(each: Release) -> tuple[str, str]:
             last = each.said[-1]
             return f"release {name} is paused by {last.by}" + (f": {last.why}" if last.why else ""), resume
         case "ready":
-            return f"release {name} is ready for its next wave, and nobody gives it", resume
-    return f"release {name} awaits more operators to agree", f"covey order approve {each.wave[:8]}"
+            return f"release {name} is ready for its next wave, but no device continues it", resume
+    return f"release {name} needs the approval of more operators", f"covey order approve {each.wave[:8]}"

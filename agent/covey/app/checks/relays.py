@@ -76,7 +76,7 @@ def _counted(names: list[str], noun: str) -> str:
 
 
 _NAMED = 3
-_COPY = "switch one off; on the copy stop the agent, move its state folder away, and join anew: covey join"
+_COPY = "switch one off; on the copy stop the agent, move its state folder away, and join again: covey join"
 
 
 def duplicate(device: Examined) -> Iterator[Seen]:
@@ -91,4 +91,4 @@ def duplicate(device: Examined) -> Iterator[Seen]:
             f"the connection is bad, or a copy of this machine's card signs in as this one: {_COPY}",
         )
     else:
-        yield ok("no sign of another device that signs in as this one")
+        yield ok("no other device signs in as this one")

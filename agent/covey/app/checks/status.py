@@ -435,7 +435,7 @@ def _troubles_of_parts(
         if not board.up and board.device:
             yield f"the board on {board.port} is silent"
         if board.trouble:
-            yield f"the board on {board.port} says: {board.trouble}"
+            yield f"the board on {board.port} reports: {board.trouble}"
     failing = [each.name for each in sensors if running and each.failing]
     if failing:
         named = ", ".join(failing[:_NAMED]) + (", ..." if len(failing) > _NAMED else "")

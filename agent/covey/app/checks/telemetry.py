@@ -16,10 +16,10 @@ def sensors(device: Examined) -> Iterator[Seen]:
     """The sensors that the configuration names: an agent reads them all."""
     entries = device.folder.configuration.sensors()
     if not entries:
-        yield Level.SKIPPED, "the configuration names no [[sensor]]", ""
+        yield Level.SKIPPED, "the configuration has no [[sensor]]", ""
         return
     if not device.status.running:
-        yield ok(f"{count(len(entries), 'sensor')} well described; the agent that reads them is not running")
+        yield ok(f"{count(len(entries), 'sensor')} configured correctly, but the agent is not running")
         return
     known = {each.name: each for each in device.status.sensors}
     measuring = []
@@ -39,7 +39,7 @@ def sensors(device: Examined) -> Iterator[Seen]:
         elif found.up:
             measuring.append(entry.name)
         if found is not None and found.dropped:
-            hint = "docs/reference/doors.md says what each reason means"
+            hint = "docs/reference/doors.md explains each reason"
             yield warning(f"{entry.name}{dropped_text(found.dropped)}", hint)
     if measuring:
         more = ", ..." if len(measuring) > _NAMED else ""
@@ -57,7 +57,7 @@ def doors(device: Examined) -> Iterator[Seen]:
     found = door_statuses(device.folder)
     if not found[0].runs:
         yield warning(
-            f"{count(len(found), 'door')} configured, but no process sends readings on",
+            f"{count(len(found), 'door')} configured, but no process forwards readings",
             "sudo systemctl enable --now covey-door, or: covey door run",
         )
         return
@@ -66,10 +66,10 @@ def doors(device: Examined) -> Iterator[Seen]:
         since_us = each.failing_since_us
         seconds = 0 if since_us is None else max(0, now_us - since_us) // 1_000_000
         if each.attempts:
-            line = f"{each.name} has sent nothing on for {duration(seconds)}: {each.error}"
+            line = f"{each.name} has forwarded nothing for {duration(seconds)}: {each.error}"
             stands = seconds >= DOOR_STANDS_SECONDS
             yield (error if stands else warning)(
-                line, f"covey door test {each.name}; what has landed stays in the vault"
+                line, f"covey door test {each.name}; stored readings stay in the vault"
             )
         else:
             sending.append(each.name)
@@ -78,4 +78,4 @@ def doors(device: Examined) -> Iterator[Seen]:
         if each.gaps:
             yield warning(f"{each.name} has skipped {count(each.gaps, 'part')} of the vault", "covey door status")
     if sending:
-        yield ok(f"{count(len(sending), 'door')} sending on: {', '.join(sending)}")
+        yield ok(f"{count(len(sending), 'door')} forwarding: {', '.join(sending)}")

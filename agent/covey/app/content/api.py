@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
 from covey.adapters.local_api.routes import Answer, Octets, Request
-from covey.app.content.documents import WAITING, DroppedFile, HeldFile, PinnedFile
+from covey.app.content.documents import WAITING, DeletedFile, HeldFile, PinnedFile
 from covey.app.documents import to_json
 from covey.app.loop.following import Following
 from covey.errors import LocalError, TransientError, UsageError
@@ -45,7 +45,7 @@ class ContentAnswers:
             "get_content": self._get,
             "fetch_content": self._fetch,
             "pin_content": self._pin,
-            "drop_content": self._drop,
+            "delete_content": self._delete,
         }
 
     def spool(self, size: int) -> BinaryIO:
@@ -126,7 +126,7 @@ class ContentAnswers:
             yield _document(reported)
 
             def has_moved() -> bool:
-                return device.store.content.come(offer.file.content.hash) != reported.come
+                return device.store.content.come(offer.file.content.hash) != reported.fetched
 
             following = Following(device.store, follow_s, has_moved)
             while reported.state in WAITING and not following.over:
@@ -146,8 +146,8 @@ class ContentAnswers:
             pin_file(device, offer, pinned=pinned)
         return _document(PinnedFile(pinned))
 
-    def _drop(self, request: Request) -> Answer:
-        from covey.app.content.content import drop_file, holders, is_here
+    def _delete(self, request: Request) -> Answer:
+        from covey.app.content.content import delete_copy, holders, is_here
 
         with self._opened() as device:
             manifest, offer = _picked(device, request)
@@ -155,8 +155,8 @@ class ContentAnswers:
                 raise LocalError(
                     f"no other device is known to have '{offer.file.name}'", hint="?force=1 deletes it anyway"
                 )
-            drop_file(device, offer)
-        return _document(DroppedFile())
+            delete_copy(device, offer)
+        return _document(DeletedFile())
 
 
 class _Spooled:

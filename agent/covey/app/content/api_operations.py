@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from covey.app.content.documents import DroppedFile, HeldFile, OfferedFile, PinnedFile
+from covey.app.content.documents import DeletedFile, HeldFile, OfferedFile, PinnedFile
 from covey.app.openapi import Endpoint, Parameter
 from covey.limits.content import MAXIMUM_CONTENT_BYTES, MAXIMUM_FILE_NAME_BYTES
 
@@ -113,12 +113,12 @@ def _of_one(group: Parameter) -> tuple[Endpoint, ...]:
             refusals=("NotHere", "NoStorage"),
         ),
         Endpoint(
-            "drop_content",
+            "delete_content",
             "DELETE",
             "/v1/content/{ref}",
             "Let go of a file here, or stop asking for it",
             "done",
-            {_JSON: DroppedFile},
+            {_JSON: DeletedFile},
             (_REF, group, _flag("force", "1: also where nobody else is known to have it")),
             refusals=("NotHere", "NoStorage"),
         ),

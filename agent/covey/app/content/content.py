@@ -13,7 +13,7 @@ from covey.adapters.content_sealing import opened_file
 from covey.adapters.content_secrets import save_secret
 from covey.adapters.sqlite.content import ContentState, KeptFile
 from covey.adapters.wake_pipe import wake_agent
-from covey.app.content.documents import ASKED, HERE, LOCKED, OFFERED, WRONG, OfferedFile
+from covey.app.content.documents import HERE, LOCKED, OFFERED, REQUESTED, WRONG, OfferedFile
 from covey.app.content.file_offers import GroupFile, keep_secret, lacks_secret, locked, offers, opening_of
 from covey.app.history.writing import take_up_others
 from covey.app.loop.relay_loop import wait_until
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 FETCH_ACTION = "fetch-file"
 """The action by which devices fetch what an operator's device has put (`operations.d`)."""
 
-_STATES = {ContentState.WANTED: ASKED, ContentState.HERE: HERE, ContentState.REFUSED: WRONG}
+_STATES = {ContentState.WANTED: REQUESTED, ContentState.HERE: HERE, ContentState.REFUSED: WRONG}
 
 
 def put_file(
@@ -374,7 +374,7 @@ def import_file(device: Device, manifest: GroupManifest, path: Path, moves: Call
     return offer
 
 
-def drop_file(device: Device, offer: GroupFile) -> None:
+def delete_copy(device: Device, offer: GroupFile) -> None:
     """Let go of a file here, or stop asking for it."""
     with device.store.transaction():
         device.store.content.drop(offer.file.content.hash)

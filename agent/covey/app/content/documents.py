@@ -7,9 +7,9 @@ from typing import Annotated
 
 from covey.app.documents import Count, Says
 
-OFFERED, ASKED, HERE, LOCKED, WRONG = "offered", "asked for", "here", "locked", "wrong"
+OFFERED, REQUESTED, HERE, LOCKED, WRONG = "offered", "requested", "here", "locked", "wrong"
 
-WAITING = frozenset({ASKED, LOCKED})
+WAITING = frozenset({REQUESTED, LOCKED})
 """The states of a file that this device has asked for and cannot open yet."""
 
 _HASH = Says(pattern="^[0-9a-f]{64}$")
@@ -30,10 +30,10 @@ class ContentStatus:
 
 @dataclass(frozen=True, slots=True)
 class OfferedFile:
-    """A file of a group as it is here. `size` and `come` are bytes; `holders` are those that have said they have it.
+    """A file of a group as it is here. `size` and `fetched` are bytes; `holders` counts the members known to have it.
 
-    `state` is offered, asked for, here, locked: all of it came, and the secret that it opens by is asked for still, or
-    wrong: all of it came, and is not what its author says.
+    `state` is offered, requested, here, locked (all of it arrived, but not the secret that opens it), or wrong (all of
+    it arrived, but it does not match the offer).
     """
 
     id: Annotated[str, _HASH]
@@ -43,8 +43,8 @@ class OfferedFile:
     label: str
     offered_at_us: Annotated[int, Says(description="Unix microseconds, by its author's clock")]
     hash: Annotated[str, _HASH]
-    state: Annotated[str, Says(enum=[OFFERED, ASKED, HERE, LOCKED, WRONG])]
-    come: Annotated[Count, Says(description="bytes of the sealed file that are here")]
+    state: Annotated[str, Says(enum=[OFFERED, REQUESTED, HERE, LOCKED, WRONG])]
+    fetched: Annotated[Count, Says(description="bytes of the sealed file that are here")]
     pinned: bool
     holders: Count
     saved: Annotated[Count, Says(description="of a fetch: bytes that a patch has saved")] = 0
@@ -66,5 +66,5 @@ class PinnedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class DroppedFile:
-    """It is not here any more, nor asked for."""
+class DeletedFile:
+    """The file is no longer here, and no longer requested."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covey.adapters.patches import apply_patch, can_patch, make_patch
-from covey.app.content.content import drop_file, fetch_file, is_here, make_room, open_stream, put_opened
+from covey.app.content.content import delete_copy, fetch_file, is_here, make_room, open_stream, put_opened
 from covey.app.content.file_offers import GroupFile, keep_secret, lacks_secret, offers, opening_of
 from covey.core.content.patches import makes, patch_name
 from covey.core.history.files import TAG_BYTES
@@ -102,7 +102,7 @@ def fetch_smallest(
             fetch_file(device, manifest, patch, seconds, moves)
             if apply(device, manifest, offer, patch, base):
                 return offer.file.content.size - patch.file.content.size
-            drop_file(device, patch)
+            delete_copy(device, patch)
     fetch_file(device, manifest, offer, seconds, moves)
     return 0
 

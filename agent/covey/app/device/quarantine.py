@@ -41,7 +41,7 @@ def about(device: Device, held: Quarantined) -> dict[str, Any]:
     }
 
 
-def release(device: Device, held: Quarantined) -> None:
+def retry(device: Device, held: Quarantined) -> None:
     """Send a message, or deal with it, once more.
 
     Raises:
@@ -55,7 +55,7 @@ def release(device: Device, held: Quarantined) -> None:
         device.store.quarantine.remove(held.id)
 
 
-def drop(device: Device, held: Quarantined) -> None:
+def delete(device: Device, held: Quarantined) -> None:
     """Forget a message for good."""
     with device.store.transaction():
         device.store.quarantine.remove(held.id)

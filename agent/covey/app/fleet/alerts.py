@@ -35,12 +35,12 @@ _MANY = 10
 
 _TITLES = {
     AlertKind.SILENT: ("silent", "back"),
-    AlertKind.LOST: ("lost readings", "lost nothing more"),
+    AlertKind.LOST: ("lost readings", "no further losses"),
     AlertKind.STALE: ("stale values", "measuring again"),
-    AlertKind.DISK: ("full disk", "room on the disk again"),
-    AlertKind.CLOCK: ("unset clock", "clock set again"),
-    AlertKind.RELEASE: ("stopped", "not stopped any more"),
-    AlertKind.ROLLBACK: ("went back", "well again"),
+    AlertKind.DISK: ("full disk", "free disk space again"),
+    AlertKind.CLOCK: ("clock not synchronised", "clock synchronised again"),
+    AlertKind.RELEASE: ("stopped", "no longer stopped"),
+    AlertKind.ROLLBACK: ("rolled back", "working again"),
 }
 """What a message is about, where it has begun and where it has ended."""
 
@@ -76,7 +76,7 @@ def findings_of(
             yield from _value(device, value, fleet.at_us, config, settled=settled)
         if config.clock and device.values:
             unset = max(device.values, key=lambda each: each.at_us).clock == "unsynchronised"
-            finding = AlertFinding(device.label, "has a clock that no time source has set", fleet.at_us)
+            finding = AlertFinding(device.label, "has a clock that is not synchronised", fleet.at_us)
             yield Subject(AlertKind.CLOCK, device.key), finding if unset else None
 
 
@@ -88,7 +88,7 @@ def _roll_outs(fleet: Fleet, own: str) -> Findings:
         finding = AlertFinding(f"release {each.id[:8]}", what, fleet.at_us)
         yield Subject(AlertKind.RELEASE, own, each.id), finding if each.state == "stopped" else None
     for one in fleet.rollbacks:
-        what = f"{'went back' if one.back else 'could not go back'} after {one.action}: {one.why}"
+        what = f"{'rolled back' if one.back else 'could not roll back'} after {one.action}: {one.why}"
         yield Subject(AlertKind.ROLLBACK, one.device, one.action), AlertFinding(one.label, what, one.at_us)
 
 
@@ -97,7 +97,7 @@ def _silence(device: FleetDevice, fleet: Fleet, config: AlertsConfig, *, settled
     if not config.silent_minutes:
         return
     if device.presence == SELF:
-        what = "hears no device: its agent is not running or reaches no relay (run 'covey check' on it)"
+        what = "receives nothing: its agent is not running or has no relay connection (run 'covey check' on it)"
         yield subject, None if fleet.listens else AlertFinding(device.label, what, fleet.at_us)
     elif device.presence in {HERE, "stopped"}:
         yield subject, None
@@ -126,7 +126,7 @@ def _value(device: FleetDevice, value: FleetValue, now_us: int, config: AlertsCo
     if config.disk_percent and value.name.endswith("disk/use") and isinstance(value.value, float | int):
         disk, full = Subject(AlertKind.DISK, device.key), config.disk_percent / 100
         if value.value >= full:
-            yield disk, AlertFinding(device.label, f"has a disk of which {value.value:.0%} is in use", value.at_us)
+            yield disk, AlertFinding(device.label, f"has a disk that is {value.value:.0%} full", value.at_us)
         elif value.value < full - _DISK_WELL:
             yield disk, None
 
@@ -141,7 +141,7 @@ def message_of(notice: Notice, devices: FleetKeys | Collection[str], at_us: int,
         number: of the message, another one for each.
     """
     named = tuple(dict.fromkeys(subject.device for subject, _ in notice.episodes))
-    of = count(len(notice.episodes), "roll-out") if notice.kind is AlertKind.RELEASE else count(len(named), "device")
+    of = count(len(notice.episodes), "release") if notice.kind is AlertKind.RELEASE else count(len(named), "device")
     title = f"Covey: {of}: {_TITLES[notice.kind][notice.ended]}"
     text = "\n".join(_lines(notice, devices, at_us, len(named)))
     return AlertMessage(f"{at_us:x}-{number}", notice.kind, notice.ended, title, text, at_us, named[:ALERT_NAMED])
@@ -152,7 +152,7 @@ def _lines(notice: Notice, devices: FleetKeys | Collection[str], at_us: int, nam
     if is_most and not notice.ended:
         since = local_time(min(each.since_us for _, each in notice.episodes), at_us)
         yield f"{named} of {len(devices)} devices are silent since {since}."
-        yield "That is most of the fleet: look at the relay and its network first (covey check)."
+        yield "That is most of the fleet: check the relay and its network first (covey check)."
     elif is_most:
         yield f"{named} of {len(devices)} devices are back."
     for subject, episode in notice.episodes[:ALERT_NAMED]:
@@ -170,11 +170,11 @@ def _line(subject: Subject, episode: Episode, now_us: int, *, ended: bool, is_me
         return f"{name} is no longer in the fleet"
     ends = {
         AlertKind.SILENT: f"is back after {lasted}",
-        AlertKind.LOST: f"has lost nothing more for {duration(_LOST_FOR_US // 1_000_000)}",
+        AlertKind.LOST: f"has had no further losses for {duration(_LOST_FOR_US // 1_000_000)}",
         AlertKind.STALE: f"has a value of {printable(subject.series, 64)} again, after {lasted}",
-        AlertKind.DISK: f"has room on its disk again, after {lasted}",
-        AlertKind.CLOCK: f"has its clock set again, after {lasted}",
-        AlertKind.RELEASE: f"is not stopped any more, after {lasted}",
-        AlertKind.ROLLBACK: f"is well again with {printable(subject.series, 64)}, after {lasted}",
+        AlertKind.DISK: f"has free disk space again, after {lasted}",
+        AlertKind.CLOCK: f"has a synchronised clock again, after {lasted}",
+        AlertKind.RELEASE: f"is no longer stopped, after {lasted}",
+        AlertKind.ROLLBACK: f"works again with {printable(subject.series, 64)}, after {lasted}",
     }
     return f"{name} {ends[subject.kind]}"

@@ -84,7 +84,7 @@ def story(device: Device, key: DeviceKey, said: NewestOfDevice) -> list[StoryLin
         said: what the newest part of the vault says of it.
     """
     groups = {group.group_id: group for group in device.node.groups.joined()}
-    found = [StoryLine(at_us, "started anew") for at_us in sorted(said.boots.values())[1:]]
+    found = [StoryLine(at_us, "restarted") for at_us in sorted(said.boots.values())[1:]]
     found += (
         StoryLine(
             each.received_at_us, f"lost {count(each.messages, 'message')}: {each.reason.name.lower().replace('_', ' ')}"
@@ -106,7 +106,7 @@ def _of_event(device: Device, group: GroupManifest, event: KeptEvent, key: Devic
     if event.kind in {"group_changed", "group_joined"}:
         by = f"{_title(device, group)} by {DeviceLabels((group,)).named(DeviceKey(bytes.fromhex(about['by'])))}"
         if _names(about.get("added", ()), subject):
-            yield f"let into {by}"
+            yield f"added to {by}"
         if _names(about.get("removed", ()), subject):
             yield f"removed from {by}"
     elif event.kind == "vote" and about["target"] == subject:

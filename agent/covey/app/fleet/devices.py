@@ -109,10 +109,10 @@ class _Here:
     def why(self, presence: str) -> str:
         """Return why messages for a device are still here."""
         if not self.listens:
-            return "no relay is reached"
+            return "no relay connection"
         if presence == HERE:
             return "not acknowledged yet"
-        return "it was not yet seen running" if presence == "unknown" else f"it is {presence}"
+        return "it was never seen running" if presence == "unknown" else f"it is {presence}"
 
 
 def _presences(device: Device, keys: list[DeviceKey], now_us: int) -> dict[DeviceKey, _LastSeen]:

@@ -75,7 +75,7 @@ class FleetTrouble:
 
 @dataclass(frozen=True, slots=True)
 class FleetGroup:
-    """A group of this device's, what it is called, and how many of its members are here, this device among them.
+    """A group of this device's, what it is called, and how many of its members are online, this device included.
 
     `silent`: members that should be here and are not; `lost`, `waiting`: those that lost something, or are waited for.
     """
@@ -83,7 +83,7 @@ class FleetGroup:
     group_id: str
     title: str
     members: int
-    here: int
+    online: int
     silent: int = 0
     lost: int = 0
     waiting: int = 0
@@ -147,7 +147,7 @@ class FleetRollback:
 
 @dataclass(frozen=True, slots=True)
 class FleetFile:
-    """A file that is offered in a group; `come` of its sealed bytes are here, `device` and `label` are its author."""
+    """A file offered in a group; `fetched` of its encrypted bytes are here, `device` and `label` are its author."""
 
     id: str
     group_id: str
@@ -157,7 +157,7 @@ class FleetFile:
     label: str
     offered_at_us: int
     state: str
-    come: int
+    fetched: int
     holders: int
 
 

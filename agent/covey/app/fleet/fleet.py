@@ -293,23 +293,23 @@ def _groups(device: Device, table: FleetTable) -> Iterator[FleetGroup]:
 
 
 _NOBODY = GroupCounts(0, 0, 0, 0)
-_AWAY = {"silent": "silent", "gone": "gone", "stopped": "stopped", "unknown": "not yet seen running"}
+_AWAY = {"silent": "silent", "gone": "gone", "stopped": "stopped", "unknown": "never seen running"}
 """How a device that is away is told of. Of one that has only joined messages came, but its agent never said it runs."""
 
 
 def _summary(table: FleetTable, now_us: int, *, in_group: bool, reads_vault: bool) -> str:
     """Return the one-sentence summary: how many are online, which are silent and since when, what was lost."""
     presences = {each.presence: each for each in table.presences() if each.presence != SELF}
-    parts = [f"{presences[HERE].devices if HERE in presences else 0:,} here"]
+    parts = [f"{presences[HERE].devices if HERE in presences else 0:,} online"]
     if not presences:
-        parts = [f"no other device yet{' (covey invite)' if in_group else ''}"]
+        parts = [f"no other device yet{' (add one: covey invite)' if in_group else ''}"]
     for state, words in _AWAY.items():
         if (away := presences.get(state)) is not None:
             since = "" if away.since_us is None else f" since {local_time(away.since_us, now_us)}"
             parts.append(f"{away.devices:,} {words}{since}")
     waiting, lost = table.totals()
     if waiting:
-        parts.append(f"{count(waiting, 'message')} waiting here")
+        parts.append(f"{count(waiting, 'message')} waiting on this device")
     if reads_vault:
         parts.append(f"{count(lost, 'message')} lost" if lost else "nothing lost")
     return ", ".join(parts)

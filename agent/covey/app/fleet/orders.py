@@ -187,7 +187,7 @@ def _files(device: Device, group: GroupManifest) -> Iterator[FleetFile]:
             found.label,
             found.offered_at_us,
             found.state,
-            found.come,
+            found.fetched,
             found.holders,
         )
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from covey.app.telemetry.newest_readings import NewestReadings
 
 _AGAINST = {
-    "outbox_full": "there: covey config set outbox.maximum_bytes BYTES, or mend what keeps it from its relay",
-    "expired": "there: covey config set telemetry.keep_days DAYS, or mend what keeps it from its relay",
-    "damaged": "there: covey check database",
-    "recipient_lost": "they are gone: the collector was restored from an older backup; back it up more often",
+    "outbox_full": "on that device: covey config set outbox.maximum_bytes BYTES, or restore its relay connection",
+    "expired": "on that device: covey config set telemetry.keep_days DAYS, or restore its relay connection",
+    "damaged": "on that device: covey check database",
+    "recipient_lost": "not recoverable: the collector was restored from an older backup; back it up more often",
 }
 _NAMED, _EXAMPLES = 8, 3
 """So many devices with the same trouble are named each; of more, so many."""
-_ELSE = "there: covey check"
+_ELSE = "on that device: covey check"
 
 
 def troubles_of(
@@ -38,13 +38,13 @@ def troubles_of(
 ) -> Iterator[FleetTrouble]:
     """Yield what a person should see to: here, then roll-outs, then devices, then the vault."""
     for trouble in own.troubles:
-        yield FleetTrouble(f"here: {trouble}", "covey check")
+        yield FleetTrouble(f"this device: {trouble}", "covey check")
     yield from _of_releases(releases, rollbacks)
     away = table.count(Wanted("overdue"))
     if away and (own.unplugged or not own.listens):
         yield FleetTrouble(
-            f"{count(away, 'device')} not heard, because this device itself is offline",
-            "look at its own cable, network and relay first: covey check",
+            f"{count(away, 'device')} not seen, because this device itself is offline",
+            "check the cable, network and relay of this device: covey check",
         )
     else:
         yield from _of_overdue(table, away)
@@ -52,28 +52,26 @@ def troubles_of(
         table,
         "lost",
         lambda each: f"has lost {lost_in_words(each)}",
-        "have lost something",
+        "have lost messages",
         lambda each: _AGAINST.get(max(each.lost, key=each.lost.__getitem__), _ELSE),
         "covey fleet --only lost",
     )
     yield from _some(
         table,
         "clock",
-        lambda _: "has a clock that no time source has set",
-        "have a clock that no time source has set",
-        lambda _: "there: timedatectl set-ntp true",
+        lambda _: "has a clock that is not synchronised",
+        "have a clock that is not synchronised",
+        lambda _: "on that device: timedatectl set-ntp true",
         "covey fleet --only clock",
     )
     for node, code in newest.not_followed.items():
         writer = f" ({labelled_name(*writers[node])})" if node in writers else ""
-        yield FleetTrouble(
-            f"what node {node[:8]}{writer} has put into the vault is not followed: {code}", "covey vault verify"
-        )
+        yield FleetTrouble(f"the vault data of node {node[:8]}{writer} is not accepted: {code}", "covey vault verify")
     if newest.unreadable:
         yield FleetTrouble(f"{count(newest.unreadable, 'object')} of the vault cannot be read", "covey vault verify")
     yield from _of_unreadable(table, newest)
     if own.waiting_invitations:
-        yield FleetTrouble(f"{count(own.waiting_invitations, 'invitation')} to answer", "covey requests")
+        yield FleetTrouble(f"{count(own.waiting_invitations, 'invitation')} to answer", "covey request")
 
 
 def _of_overdue(table: FleetTable, away: int) -> Iterator[FleetTrouble]:
@@ -82,9 +80,9 @@ def _of_overdue(table: FleetTable, away: int) -> Iterator[FleetTrouble]:
         table,
         "overdue",
         lambda each: f"is {each.presence}",
-        "are away, most of the fleet" if mostly else "are away",
-        lambda _: "has it power and a network? there: covey check",
-        "look at the relay and its network first: covey check" if mostly else "covey fleet --only away",
+        "are away (most of the fleet)" if mostly else "are away",
+        lambda _: "check its power and network; on that device: covey check",
+        "check the relay and its network first: covey check" if mostly else "covey fleet --only offline",
     )
 
 
@@ -111,14 +109,14 @@ def _of_unreadable(table: FleetTable, newest: NewestReadings) -> Iterator[FleetT
         name = _name(shown_device(row)) if row is not None else device_name(author)
         yield FleetTrouble(
             f"the readings in {count(number, 'message')} of {name} cannot be read",
-            "does it run a later version of Covey? they stay in the vault, and tables list them in quarantine",
+            "it may run a newer Covey; they stay in the vault, and tables list them in quarantine",
             author.hex(),
         )
     if (found := len(newest.unreadable_of)) > _NAMED:
         at_least = "at least " if found == MAXIMUM_UNREADABLE_DEVICES else ""
         yield FleetTrouble(
             f"and {at_least}{found - _NAMED:,} more devices send readings that cannot be read",
-            "do they run a later version of Covey?",
+            "they may run a newer Covey",
         )
 
 
@@ -135,11 +133,11 @@ def _of_releases(releases: tuple[FleetRelease, ...], rollbacks: tuple[FleetRollb
             )
         elif each.state == "ready":
             yield FleetTrouble(
-                f"release {each.id[:8]} ({each.what}) waits to be gone on with: {count(each.others, 'device')} to come",
+                f"release {each.id[:8]} ({each.what}) is ready for its next wave: {count(each.others, 'device')} left",
                 f"covey release resume {each.id[:8]}{group}",
             )
     for one in rollbacks:
-        went = "went back" if one.back else "could not go back"
+        went = "rolled back" if one.back else "could not roll back"
         yield FleetTrouble(
             f"{labelled_name(one.device[:8], one.label)} {went} after {one.action}: {one.why}",
             f"covey order show {one.order[:8]}",

@@ -332,7 +332,7 @@ def hand_over(device: Device, manifests: Iterable[GroupManifest]) -> None:
 
 
 def leave_groups(device: Device, manifests: Iterable[GroupManifest], *, at_once: bool = False) -> None:
-    """Leave, on all devices of the person; the others are told as soon as the relay is there.
+    """Leave, on all devices of the person; the other members learn of it when the relay is connected.
 
     `at_once`: erase here before any of them has acknowledged that.
     """

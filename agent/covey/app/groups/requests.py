@@ -94,7 +94,7 @@ def _pick(device: Device, name: str | None) -> GroupRequest:
     """
     newest = {each.group_id: each for each in _unanswered(device)}
     return newest[
-        _the_one(newest, name, LocalError("no such invitation is waiting", hint="'covey requests' lists them"))
+        _the_one(newest, name, LocalError("no such invitation is waiting", hint="'covey request' lists them"))
     ]
 
 
@@ -158,7 +158,7 @@ def reconsider_group(device: Device, name: str | None) -> GroupId:
         UsageError: there are several groups.
         LocalError: there is none.
     """
-    none = LocalError("no such group was declined", hint="'covey requests list --declined' lists them")
+    none = LocalError("no such group was declined", hint="'covey request list --declined' lists them")
     group_id = _the_one(device.store.requests.declined(), name, none)
     with device.store.transaction():
         device.store.requests.reconsider(group_id)

@@ -28,7 +28,7 @@ class HistoryEntry:
     """One operation as people and programs read it; times are microseconds since 1970.
 
     `made_at_us` is what its author's clock said, `stored_at_us` when it came here by ours. One that is `void` changes
-    nothing: its author was removed before anybody knew of it. One of a `fork` proves that its author is not honest.
+    nothing: its author was removed before any member received it. One of a `fork` proves that its author is not honest.
     A note of a text has `text`, any other one `content` in base64.
     """
 

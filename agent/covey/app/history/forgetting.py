@@ -26,11 +26,11 @@ _DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
-    """What was forgotten now, by which checkpoint, and how many operations of the group are forgotten in all."""
+class DeletedHistory:
+    """What was deleted now, under which checkpoint, and how many operations of the group are deleted in all."""
 
     checkpoint: str
-    forgotten: int
+    deleted: int
     in_all: int
 
 
@@ -85,7 +85,7 @@ class _OverCommands:
         return takers <= {each.device for each in store.order_results.of_order(group_id, operation_id)}
 
 
-def forget(device: Device, manifest: GroupManifest, keep_us: int) -> Forgotten:
+def delete_covered(device: Device, manifest: GroupManifest, keep_us: int) -> DeletedHistory:
     """Forget what a checkpoint covers and came longer ago than so many microseconds, in small transactions.
 
     Raises:
@@ -101,7 +101,7 @@ def forget(device: Device, manifest: GroupManifest, keep_us: int) -> Forgotten:
     for start in range(0, len(arrivals), FORGOTTEN_AT_ONCE):
         with device.store.transaction():
             forgotten += operations.take(arrivals[start : start + FORGOTTEN_AT_ONCE])
-    return Forgotten(checkpoint, forgotten, operations.count(manifest.group_id))
+    return DeletedHistory(checkpoint, forgotten, operations.count(manifest.group_id))
 
 
 def keep_us(days: float) -> int:

@@ -37,8 +37,8 @@ class HistoryReport:
     complaints: tuple[str, ...]
     checkpoint: CheckpointEntry | None = None
     """The last one that counts."""
-    forgotten: int = 0
-    """Operations that were forgotten here: that a checkpoint covers them is what they rest on."""
+    deleted: int = 0
+    """Operations whose content was deleted here; a checkpoint covers them."""
 
 
 def verify_history(device: Device, manifest: GroupManifest) -> HistoryReport:

@@ -250,7 +250,7 @@ class Runtime:
     def _try_storage(self, now: Now) -> None:
         try:
             with self._store.transaction():
-                self._store.conditions.set("storage", "took writes again", now.wall_us)
+                self._store.conditions.set("storage", "accepts writes again", now.wall_us)
         except StorageError:
             return
         self._storage_fails = False
@@ -465,10 +465,10 @@ def describe(event: Happening, labels: DeviceLabels) -> tuple[str, str]:
         return _describe_content(event, labels)
     if isinstance(event, RollbackDetected):
         line = f"{labels.named(event.recipient)} holds messages that this state never sent"
-        return "warning", f"{line}: it is a copy of an earlier one; what waits is sent anew, in a new incarnation"
+        return "warning", f"{line}: it is an old copy; waiting messages are sent again, in a new incarnation"
     if isinstance(event, NotUnderstood):
         line = f"{labels.named(event.recipient)} set aside {count(event.messages, 'message')} of this device"
-        return "warning", f"{line}: its Covey is older and does not know them; upgrade it"
+        return "warning", f"{line}: its Covey is too old for them; upgrade it"
     if isinstance(event, VoteCast | GroupInvited | JoinExpired | JoinRefused):
         return _describe_question(event, labels)
     return _describe_change(event)
@@ -481,13 +481,13 @@ def _describe_content(
     if isinstance(event, HistoryGrew):
         return "info", f"{group}: {count(event.operations, 'operation')} from {labels.named(event.sender)}"
     if isinstance(event, HistoryForked):
-        line = f"{labels.named(event.author)} has said two things under one number; both are kept"
-        return "warning", f"{group}: {line}: its key may be in two hands"
+        line = f"{labels.named(event.author)} wrote two operations under one number; both are kept"
+        return "warning", f"{group}: {line}: its key may have been copied"
     if isinstance(event, FileArrived):
-        source = "a place nearby" if event.holder is None else labels.named(event.holder)
+        source = "a nearby source" if event.holder is None else labels.named(event.holder)
         line = f"a file of {event.size} bytes is here, from {source}"
         return "info", f"{group}: {line}; 'covey file list' lists it"
-    line = f"a file that {labels.named(event.author)} offers is not what it says"
+    line = f"a file that {labels.named(event.author)} offers does not match its description"
     return "warning", f"{group}: {line}, and was deleted"
 
 
@@ -499,14 +499,14 @@ def _describe_question(
         verb = "unban" if event.action is Action.UNBAN else "ban"
         target = event.target.hex() if event.action is Action.KEEP_OUT else device_name(event.target)
         whom = labelled_name(target, labels.label(event.target))
-        line = f"{labels.named(event.voter)} votes to {verb} {whom}; 'covey group {verb} {target}' agrees"
+        line = f"{labels.named(event.voter)} votes to {verb} {whom}; to agree: covey group {verb} {target}"
         return "notice", f"{group}: {line}"
     if isinstance(event, GroupInvited):
-        return "notice", f"{group}: {labels.named(event.inviter)} invites this device; 'covey requests' answers"
+        return "notice", f"{group}: {labels.named(event.inviter)} invites this device; to answer: covey request"
     if isinstance(event, JoinRefused):
-        line = f"{labels.named(event.inviter)} has no such invite, or not any more; ask for a new one"
+        line = f"{labels.named(event.inviter)} has no such invite, or no longer; ask for a new one"
         return "warning", f"{group}: {line}"
-    line = f"{labels.named(event.inviter)} did not answer while the invite lived; ask for a new one"
+    line = f"{labels.named(event.inviter)} did not answer while the invite was valid; ask for a new one"
     return "warning", f"{group}: {line}"
 
 
@@ -516,7 +516,7 @@ def _describe_change(event: GroupChanged | RemovedFromGroup | GroupDestroyed) ->
         return "warning", f"{group}: this device was removed"
     if isinstance(event, GroupDestroyed):
         issuer = DeviceLabels((event.manifest,)).named(event.issuer)
-        return "warning", f"{group}: destroyed by {issuer}; this device forgets it when all know"
+        return "warning", f"{group}: destroyed by {issuer}; this device deletes it once all members know"
     return "notice", f"{group}: {_change(event)}"
 
 
@@ -529,4 +529,6 @@ def _change(event: GroupChanged) -> str:
         for verb, members in (("added", event.added), ("removed", event.removed))
         if members
     )
-    return f"version {version}{changes}" + ("; members disagree, which ends by itself" if event.conflict else "")
+    return f"version {version}{changes}" + (
+        "; members hold conflicting versions and will agree on one" if event.conflict else ""
+    )

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 WHY = {
-    judgement.NO_OPERATOR: "who is no operator here",
-    judgement.REMOVED: "who had been removed from the group when it was heard of",
-    judgement.TOO_FEW: "an operator with whom too few others agree",
+    judgement.NO_OPERATOR: "not an operator here",
+    judgement.REMOVED: "removed from the group before the order arrived",
+    judgement.TOO_FEW: "too few operators approved",
 }
 """What stands against orders, after who gave them."""
 

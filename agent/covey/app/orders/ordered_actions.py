@@ -357,7 +357,7 @@ def _stopped(running: _Running) -> End:
         return _refused(error)
     if end.code is None:
         return _end(running.begun, end)
-    why = "the agent ended before it did, and ended it"
+    why = "the agent stopped, and stopped the action"
     return End(CommandState.STOPPED, AGENT_ENDED, why, output=end.output, cut=end.cut)
 
 
@@ -368,10 +368,10 @@ def _refused(error: ActionError) -> End:
 def _end(begun: Begun | StepBegun, end: ProgramEnd) -> End:
     if end.timed_out:
         seconds = begun.invocation.bounds.time_us // 1_000_000
-        why = f"it was ended after {seconds} s, the time that this device's owner gives it"
+        why = f"stopped after {seconds} s, the limit that this device's owner set"
         return End(CommandState.STOPPED, TIME, why, output=end.output, cut=end.cut)
     if end.code is None:
-        why = "whoever did it for the agent went down meanwhile; it may be done, and is not repeated"
+        why = "the helper of the agent stopped meanwhile; the action may have run, and is not repeated"
         return End(CommandState.UNKNOWN, WENT_DOWN, why, output=end.output, cut=end.cut)
     return End(CommandState.DONE, exit=end.code, output=end.output, cut=end.cut)
 

@@ -59,7 +59,7 @@ def owners_action(folder: Path, allowed: Collection[str], name: str) -> ActionDe
         ActionError: it is not, or is none.
     """
     if name not in allowed:
-        why = f"this device's owner lets no operator have {name} done"
+        why = f"this device's owner does not let operators run {name}"
         raise ActionError(
             why, NOT_ALLOWED, hint="operations.commands on this device lists the actions that operators may order"
         )

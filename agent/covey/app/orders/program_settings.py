@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from covey.app.device.device import Device
 
 _STATES = {"applied": SettingState.APPLIED, "refused": SettingState.REFUSED}
-_WITHHELD = "the program says why on the device: what it says of a secret value is not told"
+_WITHHELD = "the program logs why on the device; reports about secret values are not sent"
 _OPERATION = re.compile(r"[0-9a-f]{64}")
 _FIELDS = {"key", "operation", "state", "value", "why"}
 

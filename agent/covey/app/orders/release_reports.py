@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from covey.core.group.manifest import GroupManifest
     from covey.core.history.operation import Operation
 
-State: TypeAlias = Literal["awaits agreement", "under way", "paused", "stopped", "aborted", "ready", "finished"]
+State: TypeAlias = Literal["awaits approval", "under way", "paused", "stopped", "aborted", "ready", "finished"]
 
 _FAILED = {"failed", "refused", "unknown"}
 _OPEN = {"waiting", "asleep"}
@@ -54,7 +54,7 @@ class ReleaseWord:
 class Release:
     """A release as it stands; times are microseconds, `began_at_us` since 1970 by its author's clock.
 
-    `state`: it `awaits agreement` of further operators; a wave is `under way`; somebody has `paused` it; too many fared
+    `state`: it `awaits approval` of further operators; a wave is `under way`; somebody has `paused` it; too many fared
     badly, so it is `stopped`; somebody has `aborted` it; the next wave is `ready` to be given; or all is `finished`.
     `devices` are those that were given it: `failed` and `silent` the names of those that fare badly, `accepted` of
     those that count no more, `withdrawn` of those that had not begun when it was aborted; `others` is how many it is
@@ -322,7 +322,7 @@ def _state(given: GivenRelease, how: Fared, others: list[DeviceKey], is_soaking:
     if given.standing.state is ReleaseState.ABORTED:
         state = "aborted"
     elif not given.counts:
-        state = "awaits agreement"
+        state = "awaits approval"
     elif how.stops:
         state = "stopped"
     elif given.standing.state is ReleaseState.PAUSED:

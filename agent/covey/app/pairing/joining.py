@@ -55,11 +55,11 @@ _LAST_WORDS_S = 3.0
 """The inviter's acknowledgement of our request follows its answer; without it the request would go again later."""
 
 _ENDINGS = {
-    Ending.WRONG_CODE: ("the code is wrong, or somebody interfered", "read it again, or ask for a new one"),
+    Ending.WRONG_CODE: ("the code is wrong, or someone interfered", "read it again, or ask for a new one"),
     Ending.TAKEN: ("another device has used this code", "ask for a new one"),
     Ending.DECLINED: ("the other side declined", ""),
     Ending.EXPIRED: (
-        "nobody answers at this code, or its ten minutes are over",
+        "no device answers to this code, or its ten minutes are over",
         "ask for a new one, and read it again",
     ),
     Ending.CANCELLED: ("the pairing was cancelled", ""),

@@ -57,12 +57,12 @@ def kept_for(device: Device, named: str | None) -> list[DeviceKey]:
     chosen = [each for each in inboxes if labels.label(each) == named]
     chosen = chosen or [each for each in inboxes if named and each.hex().startswith(named.lower())]
     if len(chosen) != 1:
-        what = f"{len(chosen)} devices are called" if chosen else "nothing is kept for"
+        what = f"{len(chosen)} devices are called" if chosen else "no messages stored for"
         raise LocalError(f"{what} '{named[:64]}'", hint="'covey mailbox status' lists the devices with messages")
     return chosen
 
 
-def purge(device: Device, chosen: Sequence[DeviceKey]) -> int:
+def delete_envelopes(device: Device, chosen: Sequence[DeviceKey]) -> int:
     """Let go of what is kept for devices; return how many envelopes that were."""
     with device.store.transaction():
         return sum(device.store.mailbox.empty(each) for each in chosen)

@@ -248,12 +248,12 @@ def run_doors(folder: StateFolder, log: Callable[[str], None]) -> None:
     doors = [(each, open_door(each, folder.path)) for each in entries]
     if not folder.vault_key.exists():
         raise ConfigurationError(
-            "this device has no vault, so it has no readings to send on",
+            "this device has no vault, so it has no readings to forward",
             hint="use doors on the collector, the device that runs 'covey collect'",
         )
     lock = folder.locks.doors()
     if lock is None:
-        raise LocalError("another process already sends readings on", hint="covey door status")
+        raise LocalError("another process already forwards readings", hint="covey door status")
     try:
         aside = set_aside(folder.path / FILE)
         if aside is not None:

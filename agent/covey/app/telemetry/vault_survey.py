@@ -118,7 +118,7 @@ class VaultSurvey:
         """Open everything that is listed, verify every signature inside, and yield what is wrong."""
         for state in self.states(nodes):
             if state.trouble and not (state.manifest is None and state.trouble == "missing"):
-                yield VaultFinding(state.node, None, state.trouble, "the manifest was not followed")
+                yield VaultFinding(state.node, None, state.trouble, "the manifest was not accepted")
             if state.manifest is None:
                 continue  # a collector that has not landed anything yet
             entries = self._reader.entries(state.node, state.manifest, 1, state.manifest.last_number)
@@ -136,7 +136,7 @@ class VaultSurvey:
     def _verify_segment(self, node: str, entry: SegmentEntry) -> Iterator[VaultFinding]:
         content = self._reader.segment(node, entry)
         if content is None:
-            yield VaultFinding(node, entry.number, "missing", "the manifest lists this segment, and it is not there")
+            yield VaultFinding(node, entry.number, "missing", "the manifest lists this segment, but it is missing")
             return
         try:
             key = self._reader.key_for(node, content)
@@ -165,7 +165,7 @@ class VaultSurvey:
             found = self._reader.manifest(node, Floor())
             if isinstance(found, Trouble):
                 if found.code != "missing" or self._reader.held(node):
-                    yield VaultFinding(node, None, found.code, "the manifest was not followed")
+                    yield VaultFinding(node, None, found.code, "the manifest was not accepted")
                 continue
             mirrored = VaultReader(mirror, self._keys)
             there = mirrored.manifest(node, Floor())
@@ -237,7 +237,7 @@ class VaultSurvey:
             if before is None or key not in before.others or mirror.get(key, MAXIMUM_VAULT_MANIFEST_BYTES) is None:
                 content = self._objects.get(key, MAXIMUM_VAULT_MANIFEST_BYTES)
                 if content is None:
-                    yield VaultFinding(node, None, "missing", "a range of older segments, or a tombstone, is not there")
+                    yield VaultFinding(node, None, "missing", "a range of older segments, or a tombstone, is missing")
                 else:
                     mirror.put(key, content)
 
@@ -247,7 +247,7 @@ class VaultSurvey:
             return
         content = self._reader.segment(node, entry)
         if content is None:
-            yield VaultFinding(node, entry.number, "missing", "the manifest lists this segment, and it is not there")
+            yield VaultFinding(node, entry.number, "missing", "the manifest lists this segment, but it is missing")
         elif not documents.is_segment(entry, content):
             yield VaultFinding(node, entry.number, "decryption", "the segment does not match the manifest")
         else:

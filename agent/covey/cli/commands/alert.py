@@ -34,7 +34,10 @@ def _list(options: argparse.Namespace) -> int:
         print_json(to_json(found))
         return 0
     if not found.watched:
-        print("no process watches alerts (start 'covey alert watch'); this is from its last check", file=sys.stderr)
+        print(
+            "no process watches the fleet (start it: covey alert watch); these alerts are from its last check",
+            file=sys.stderr,
+        )
     if found.alerts:
         rows = [
             (
@@ -46,7 +49,7 @@ def _list(options: argparse.Namespace) -> int:
             )
             for each in found.alerts
         ]
-        print_table(["alert", "device", "what", "since", "told"], rows)
+        print_table(["alert", "device", "what", "since", "sent"], rows)
     else:
         print("no alerts")
     for target in found.targets:
@@ -74,7 +77,7 @@ def _watch(options: argparse.Namespace) -> int:
             try:
                 watch.look()
             except StorageError as error:
-                print(f"not looked: {error}", file=sys.stderr, flush=True)
+                print(f"check failed: {error}", file=sys.stderr, flush=True)
             pause.wait(interval_s)
     finally:
         watch.close()

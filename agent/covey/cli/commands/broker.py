@@ -91,10 +91,10 @@ def _enrol(options: argparse.Namespace) -> None:
     text = credential.to_json() if options.json else credential.text.rstrip()
     if options.output:
         broker_access.keep_in_file(text, Path(options.output))
-        print(f"note: {options.output} holds the {credential.kind}; nothing else does", file=sys.stderr)
+        print(f"note: the {credential.kind} is in {options.output} and nowhere else", file=sys.stderr)
     else:
         print(text)
-        print(f"note: this {credential.kind} is shown once", file=sys.stderr)
+        print(f"note: this {credential.kind} is shown only once", file=sys.stderr)
 
 
 def _remove(options: argparse.Namespace) -> None:
@@ -103,7 +103,7 @@ def _remove(options: argparse.Namespace) -> None:
     if options.json:
         print_json(to_json(done))
     else:
-        print(f"{done.user_name} {'removed' if done.removed else 'had no credential'}")
+        print(f"{done.user_name}: {'credential removed' if done.removed else 'had no credential'}")
 
 
 def _check(options: argparse.Namespace) -> int:

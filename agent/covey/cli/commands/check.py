@@ -77,6 +77,6 @@ def _print_verified(found: Verified) -> None:
     if found.sound:
         print("sound")
     elif found.repaired:
-        print("repaired: what could be read is in a new file")
+        print("repaired: the readable data is in a new file")
     else:
-        print("hint: 'covey check database --repair' recovers what can be read", file=sys.stderr)
+        print("hint: 'covey check database --repair' recovers the readable data", file=sys.stderr)

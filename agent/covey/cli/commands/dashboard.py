@@ -45,11 +45,11 @@ def run(options: argparse.Namespace) -> int:
         options.vault,
         since_us,
         interval_s,
-        lambda link: print(f"another browser: {link}", flush=True),
+        lambda link: print(f"link for another browser: {link}", flush=True),
     )
     print(page.link, flush=True)
     if password_file is None:
-        print("the link lets one browser in; Ctrl-C ends the page", file=sys.stderr)
+        print("the link admits one browser; Ctrl-C stops the page", file=sys.stderr)
     try:
         signal.sigwait({signal.SIGINT, signal.SIGTERM})
     finally:

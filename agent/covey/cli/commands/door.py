@@ -35,7 +35,7 @@ def _list(options: argparse.Namespace) -> None:
     elif found:
         print_table(("door", "kind", "to"), [(each.name, each.kind, printable(each.to)) for each in found])
     else:
-        print("the configuration names no door")
+        print("no doors are configured")
 
 
 def _status(options: argparse.Namespace) -> None:
@@ -44,7 +44,7 @@ def _status(options: argparse.Namespace) -> None:
         print_json([to_json(each) for each in found])
         return
     if not found:
-        print("the configuration names no door")
+        print("no doors are configured")
         return
     rows = [
         (
@@ -57,23 +57,23 @@ def _status(options: argparse.Namespace) -> None:
         )
         for each in found
     ]
-    print_table(("door", "messages sent", "the last", "segments to go", "passed over", "state"), rows)
+    print_table(("door", "messages sent", "last sent", "segments behind", "skipped", "state"), rows)
     for each in found:
         for gap in each.passed:
             where = f"segments {gap.first}-{gap.last}" if gap.first != gap.last else f"segment {gap.first}"
             when = date_text(gap.noted_at_us)
             whose = f" ({labelled_name(gap.device, gap.label)})" if gap.device else ""
-            print(f"{each.name}: passed over: {where} of node {gap.node[:8]}{whose}, {printable(gap.reason)}, {when}")
+            print(f"{each.name}: skipped {where} of node {gap.node[:8]}{whose}, {printable(gap.reason)}, {when}")
 
 
 def _state(door: doors.DoorStatus) -> str:
     if not door.runs:
-        return "nobody runs it: covey door run"
+        return "not running: covey door run"
     if door.attempts:
         since = f" since {date_text(door.failing_since_us)}" if door.failing_since_us else ""
         return f"{printable(door.error)}, {count(door.attempts, 'try', 'tries')}{since}"
     if not door.begun_at_us:
-        return "not begun"
+        return "not started"
     return ("open" if door.messages else "open, nothing sent yet") + dropped_text(door.dropped)
 
 
@@ -87,7 +87,7 @@ def _test(options: argparse.Namespace) -> int:
         print_json([to_json(each) for each in found])
     else:
         for each in found:
-            print(f"{each.door}: {printable(each.error) or 'taken'}")
+            print(f"{each.door}: {printable(each.error) or 'accepted'}")
     return 1 if any(each.error for each in found) else 0
 
 

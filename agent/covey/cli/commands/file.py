@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from covey.app.content.content import (
     FETCH_ACTION,
+    delete_copy,
     described,
-    drop_file,
     export_file,
     holders,
     import_file,
@@ -23,7 +23,7 @@ from covey.app.content.content import (
     target_of,
     wait_until_it_opens,
 )
-from covey.app.content.documents import ASKED, WAITING, OfferedFile
+from covey.app.content.documents import REQUESTED, WAITING, OfferedFile
 from covey.app.content.file_offers import GroupFile, lacks_secret, offers, opening_of, pick_offer
 from covey.app.content.patches import fetch_smallest
 from covey.app.device.device import Device
@@ -66,14 +66,14 @@ def fetch_with_progress(
         line.show(f"{bar_text(come, whole)}  {size_text(come)} of {size_text(whole)}  {name}")
 
     def what_stays() -> str:
-        command = f"'covey file get {offer.operation.id.hex()[:8]}'"
-        who = f"the agent goes on, and so does {command}" if device.folder.locks.agent_runs() else f"{command} goes on"
-        return f"'{name}' is asked for still, and {size_text(here)} of {size_text(whole)} stay here; {who}"
+        command = f"covey file get {offer.operation.id.hex()[:8]}"
+        who = f"the agent continues; to watch: {command}" if device.folder.locks.agent_runs() else f"to continue: {command}"
+        return f"'{name}' stays requested, {size_text(here)} of {size_text(whole)} are here; {who}"
 
     with explained_interruption(what_stays), ProgressLine() as line:
         saved = fetch_smallest(device, manifest, offer, seconds, moves)
         if opening and lacks_secret(device, manifest, offer):
-            line.show(f"waits for its key  {name}", last=True)
+            line.show(f"waiting for the key of {name}", last=True)
             wait_until_it_opens(device, manifest, offer, seconds)
     if pin:
         pin_file(device, offer, pinned=True)
@@ -85,7 +85,7 @@ def saved_text(offer: GroupFile, saved: int) -> str:
     if not saved:
         return ""
     size = offer.file.content.size
-    return f": it came as a patch of {size_text(size - saved)}, {100 * (size - saved) // size} % of the whole"
+    return f", fetched as a patch of {size_text(size - saved)} ({100 * (size - saved) // size} % of the file)"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -177,8 +177,8 @@ def _print(entries: list[OfferedFile], *, as_json: bool) -> None:
 
 
 def _here(entry: OfferedFile) -> str:
-    if entry.state == ASKED:
-        return f"{size_text(entry.come)} so far"
+    if entry.state == REQUESTED:
+        return f"{size_text(entry.fetched)} so far"
     return f"{entry.state}, pinned" if entry.pinned else entry.state
 
 
@@ -217,7 +217,7 @@ def _put(device: Device, options: argparse.Namespace) -> int:
     offer = put_with_progress(device, manifest, path, options.name, readers, pinned=options.pin)
     entry, patch = described(device, manifest, offer), None
     if base is not None:
-        stays = f"'{entry.name}' is offered whole as {entry.id[:8]}; no patch is, and nobody was told to fetch it"
+        stays = f"'{entry.name}' is offered as {entry.id[:8]}, without a patch; no device was told to fetch it"
         patch = offer_patch_with_progress(device, manifest, base, offer, stays, readers)
         if not options.json:
             print(patch_text(offer, base, patch))
@@ -226,7 +226,8 @@ def _put(device: Device, options: argparse.Namespace) -> int:
     if options.json:
         print_json({**to_json(entry), "patch_bytes": None if patch is None else patch.file.content.size})
     else:
-        print(f"'{entry.name}', {size_text(entry.size)}, is offered as {entry.id[:8]}: 'covey file get {entry.id[:8]}'")
+        command = f"covey file get {entry.id[:8]}"
+        print(f"offered '{entry.name}' ({size_text(entry.size)}) as {entry.id[:8]}; to fetch it: {command}")
     return 0
 
 
@@ -236,7 +237,7 @@ def _order(device: Device, manifest: GroupManifest, entry: OfferedFile, options:
     action = FETCH_ACTION if options.run is None else options.run
     given = give_command(device, manifest, action, arguments, options.selector, None)
     if not options.json:
-        print(f"'{entry.name}', {size_text(entry.size)}, is offered as {entry.id[:8]}")
+        print(f"offered '{entry.name}' ({size_text(entry.size)}) as {entry.id[:8]}")
         print_ordered(given)
     elif not options.wait:
         order = {**to_json(given.order), "devices": given.devices, "obeying": given.obeying}
@@ -272,9 +273,9 @@ def _get(device: Device, options: argparse.Namespace) -> None:
 
 
 def _open(device: Device, manifest: GroupManifest, offer: GroupFile, target: Path, *, replace: bool) -> None:
-    stays = f"it is here, and not at {target}; 'covey file get {offer.operation.id.hex()[:8]}' writes it there"
+    stays = f"fetched, but not written to {target}; to write it: covey file get {offer.operation.id.hex()[:8]}"
     with explained_interruption(lambda: stays), ProgressLine() as line:
-        line.show(f"writes {size_text(offer.file.content.size)}  {printable(offer.file.name)}", last=True)
+        line.show(f"writing {size_text(offer.file.content.size)}  {printable(offer.file.name)}", last=True)
         open_file(device, manifest, offer, target, replace=replace)
 
 
@@ -285,7 +286,7 @@ def _fetch(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json({**to_json(described(device, manifest, offer)), "saved": saved})
     else:
-        opens = f"'covey file get {offer.operation.id.hex()[:8]}' opens it"
+        opens = f"to decrypt it: covey file get {offer.operation.id.hex()[:8]}"
         print(f"'{printable(offer.file.name)}' is here{saved_text(offer, saved)}; {opens}")
 
 
@@ -296,7 +297,7 @@ def _pin(device: Device, options: argparse.Namespace) -> None:
 
 def _unpin(device: Device, options: argparse.Namespace) -> None:
     name = _set_pin(device, options, pinned=False)
-    _report(device, options, f"'{name}' is not pinned any more: newer files may evict it")
+    _report(device, options, f"'{name}' is no longer pinned: newer files may evict it")
 
 
 def _set_pin(device: Device, options: argparse.Namespace, *, pinned: bool) -> str:
@@ -311,30 +312,30 @@ def _delete(device: Device, options: argparse.Namespace) -> None:
     name = printable(offer.file.name)
     if is_here(device, offer) and not holders(device, manifest, offer):
         confirm(f"no other member is known to have '{name}'; delete this copy?", options.yes)
-    drop_file(device, offer)
+    delete_copy(device, offer)
     _report(device, options, f"deleted this device's copy of '{name}'")
 
 
 def _export(device: Device, options: argparse.Namespace) -> None:
     offer = pick_offer(device, device.pick_group(options.group), options.ref)
     name, size = printable(offer.file.name), offer.file.content.sealed_size
-    with explained_interruption(lambda: f"nothing of '{name}' is at {options.path}"), ProgressLine() as line:
+    with explained_interruption(lambda: f"nothing was written to {options.path}"), ProgressLine() as line:
         target = export_file(device, offer, options.path, partial(_show_moved, line, name, size), replace=options.force)
     if options.json:
         print_json({"path": str(target), "hash": offer.file.content.hash.hex()})
     else:
-        print(f"{target}: {size_text(offer.file.content.sealed_size)}, for members alone")
+        print(f"wrote {target} ({size_text(offer.file.content.sealed_size)}); only members can decrypt it")
 
 
 def _import(device: Device, options: argparse.Namespace) -> None:
     manifest, path = device.pick_group(options.group), Path(options.path)
     size = path.stat().st_size if path.is_file() else 0
-    with explained_interruption(lambda: "nothing was taken; say it again"), ProgressLine() as line:
+    with explained_interruption(lambda: "nothing was imported; run the command again"), ProgressLine() as line:
         offer = import_file(device, manifest, path, partial(_show_moved, line, path.name, size))
     if options.json:
         print_json(to_json(described(device, manifest, offer)))
     else:
-        print(f"'{printable(offer.file.name)}' is here: 'covey file get {offer.operation.id.hex()[:8]}' opens it")
+        print(f"'{printable(offer.file.name)}' is here; to decrypt it: covey file get {offer.operation.id.hex()[:8]}")
 
 
 def _verify(device: Device, options: argparse.Namespace) -> int:
@@ -345,9 +346,9 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
     if options.json:
         print_json({"verified": len(here), "damaged": damaged})
     for each in () if options.json else damaged:
-        print(f"damaged: {printable(each)}; it is fetched anew: 'covey file list --waiting' shows how far it is")
+        print(f"damaged: {printable(each)}; fetching it again; to see the progress: covey file list --waiting")
     if not options.json:
-        print(f"{count(len(here) - len(damaged), 'file')} of {len(here)} whole")
+        print(f"{len(here) - len(damaged)} of {count(len(here), 'file')} intact")
     return 1 if damaged else 0
 
 
@@ -356,9 +357,9 @@ def _damaged(device: Device, manifest: GroupManifest, here: list[GroupFile]) -> 
     damaged, whole = list[str](), 0
 
     def what_stays() -> str:
-        done = f"{count(whole, 'file')} of {len(here)} whole"
-        refetched = f", {count(len(damaged), 'damaged one')} fetched anew: 'covey file list --waiting'"
-        return f"{done}{refetched if damaged else ''}; the others were not read to their end, and are as they were"
+        done = f"{whole} of {count(len(here), 'file')} intact"
+        refetched = f", {len(damaged)} damaged (fetching again)"
+        return f"{done}{refetched if damaged else ''}; the others were not checked"
 
     with explained_interruption(what_stays), ProgressLine() as line:
         for each in here:

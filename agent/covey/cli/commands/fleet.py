@@ -42,7 +42,7 @@ _DEVICES_HEAD = (
     "device",
     "label",
     "presence",
-    "heard",
+    "last seen",
     "newest reading",
     "lag",
     "waiting",
@@ -51,13 +51,13 @@ _DEVICES_HEAD = (
     "series",
     "version",
 )
-_GROUPS_HEAD = ("group", "members", "here", "silent", "lost something", "waited for")
-_ORDERS_HEAD = ("order", "given", "by", "signed", "came to", "what")
-_RELEASES_HEAD = ("release", "begun", "by", "state", "devices", "what")
+_GROUPS_HEAD = ("group", "members", "online", "silent", "with losses", "with waiting messages")
+_ORDERS_HEAD = ("order", "given", "by", "signed", "results", "what")
+_RELEASES_HEAD = ("release", "started", "by", "state", "devices", "what")
 _FILES_HEAD = ("file", "offered", "by", "size", "here", "name")
 _VALUES_HEAD = ("series", "value", "age", "clock")
 _LONGEST_US = 3_650 * 86_400_000_000
-_NO_VAULT = "no last values: this device has no vault's keys; 'covey fleet' on a collector shows them"
+_NO_VAULT = "no last values: this device has no vault key; run 'covey fleet' on a collector"
 _TEXT = 40
 _STORY = 12
 """Lines of a device's story; --json has more."""
@@ -82,7 +82,7 @@ def add_arguments(parser: Parser) -> None:
         "--only",
         choices=KINDS,
         metavar="KIND",
-        help=f"list only devices: {', '.join(KINDS)}",
+        help=f"only devices: {', '.join(KINDS)}",
     )
     parser.add_argument("--since", metavar="TIME", default="1d", help="how far to look back in the vault (default: 1d)")
     parser.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
@@ -178,7 +178,7 @@ def _fleet(found: Fleet, matching: int) -> Iterator[str]:
     yield ""
     yield from table_lines(_DEVICES_HEAD, [_row(each, found.at_us) for each in found.devices])
     if matching > len(found.devices):
-        yield f"and {matching - len(found.devices):,} more: --all lists them, --only away those that are not here"
+        yield f"and {matching - len(found.devices):,} more: --all lists all, --only offline those that are offline"
     if not found.reads_vault:
         yield ""
         yield _NO_VAULT
@@ -206,11 +206,11 @@ def _groups(groups: tuple[FleetGroup, ...]) -> Iterator[str]:
 
 def _group(group: FleetGroup) -> tuple[object, ...]:
     title = printable(group.title, 64) or group.group_id[:8]
-    return title, group.members, group.here, group.silent, group.lost, group.waiting
+    return title, group.members, group.online, group.silent, group.lost, group.waiting
 
 
 def _order(order: FleetOrder, now_us: int) -> tuple[object, ...]:
-    counts = "" if order.counts else ", counts for nothing here"
+    counts = "" if order.counts else ", not in force"
     outcomes = ", ".join(f"{number} {outcome}" for outcome, number in order.outcomes.items())
     return (
         order.id[:8],
@@ -224,7 +224,7 @@ def _order(order: FleetOrder, now_us: int) -> tuple[object, ...]:
 
 def _release(release: FleetRelease, now_us: int) -> tuple[object, ...]:
     counts = [f"{release.done} of {release.given} done"]
-    for number, word in ((release.failed, "failed"), (release.silent, "silent"), (release.others, "to come")):
+    for number, word in ((release.failed, "failed"), (release.silent, "silent"), (release.others, "left")):
         counts += [f"{number} {word}"] * bool(number)
     return (
         release.id[:8],
@@ -242,7 +242,7 @@ def _file(file: FleetFile, now_us: int) -> tuple[object, ...]:
         _ago(file.offered_at_us, now_us),
         labelled_name(file.device, file.label),
         size_text(file.size),
-        f"{size_text(file.come)} of it" if file.state == "asked for" else file.state,
+        f"{size_text(file.fetched)} so far" if file.state == "requested" else file.state,
         printable(file.name, 60),
     )
 
@@ -266,7 +266,7 @@ def _row(device: FleetDevice, now_us: int) -> tuple[object, ...]:
 def _device(found: _Device) -> Iterator[str]:
     device, now_us = found.device, found.fleet.at_us
     yield f"device    {labelled_name(device.device, device.label)}{', a board' if device.board else ''}"
-    yield f"presence  {_presence(device, now_us)}, heard {_ago(device.seen_at_us, now_us)}"
+    yield f"presence  {_presence(device, now_us)}, last seen {_ago(device.seen_at_us, now_us)}"
     groups = [each for each in found.fleet.groups if each.group_id in device.groups]
     yield f"groups    {', '.join(printable(each.title, 64) or each.group_id[:8] for each in groups)}"
     yield from _is(found)
@@ -275,12 +275,12 @@ def _device(found: _Device) -> Iterator[str]:
         yield _NO_VAULT
     elif device.lag_seconds is not None:
         taken = _ago(device.landed_at_us, now_us)
-        yield f"landed    {taken}; its newest reading was {duration(device.lag_seconds)} old then"
+        yield f"stored    {taken}; the newest reading was {duration(device.lag_seconds)} old then"
     if device.values:
         yield ""
         yield from table_lines(_VALUES_HEAD, [_value(each, now_us) for each in device.values])
     if device.left_out:
-        yield "and more series than are shown"
+        yield "more series exist than are shown"
     if found.story:
         yield ""
         yield from (f"{_ago(each.at_us, now_us):>12}  {printable(each.what)}" for each in found.story[:_STORY])
@@ -298,7 +298,7 @@ def _is(found: _Device) -> Iterator[str]:
     if device.features:
         yield f"supports  {', '.join(map(printable, device.features))}"
     if device.clock:
-        yield f"clock     {'set by no time source' if device.clock == 'unsynchronised' else device.clock}"
+        yield f"clock     {'not synchronised' if device.clock == 'unsynchronised' else device.clock}"
 
 
 def _held(found: _Device) -> Iterator[str]:
@@ -306,16 +306,16 @@ def _held(found: _Device) -> Iterator[str]:
     device, now_us = found.device, found.fleet.at_us
     if device.waiting:
         oldest = _age(device.waiting_since_us, now_us)
-        yield f"waiting   {device.waiting} here, the oldest for {oldest}: {device.waits_because}"
+        yield f"waiting   {device.waiting} on this device, the oldest for {oldest}: {device.waits_because}"
         for each in found.outbox:
             yield f"          {each.kind}, {size_text(each.size)}, {_ago(each.queued_at_us, now_us)}"
     if device.lost:
         yield f"lost      {lost_in_words(device)}"
     if found.custody.missing:
-        yield f"missing   {count(found.custody.missing, 'message')} on the way, which later ones have overtaken"
+        yield f"missing   {count(found.custody.missing, 'message')} in transit: later ones arrived first"
     if found.custody.landing:
         since = _age(found.custody.landing_since_us, now_us)
-        yield f"landing   {count(found.custody.landing, 'message')} not in the vault yet, the oldest for {since}"
+        yield f"storing   {count(found.custody.landing, 'message')} not in the vault yet, the oldest for {since}"
 
 
 def _name(device: FleetDevice) -> str:
@@ -329,7 +329,9 @@ def _value(value: FleetValue, now_us: int) -> tuple[object, ...]:
 
 
 def _presence(device: FleetDevice, now_us: int) -> str:
-    if device.presence == SELF or device.presence_since_us is None:
+    if device.presence == SELF:
+        return "this device"
+    if device.presence_since_us is None:
         return device.presence
     return f"{device.presence} for {_age(device.presence_since_us, now_us)}"
 

@@ -147,8 +147,8 @@ def _uri(options: argparse.Namespace) -> None:
         print_json({"group_id": manifest.group_id.hex(), "uri": uri.to_uri()})
         return
     print(uri.to_uri(), flush=True)
-    print(f"no secret: covey join URI, on any number of devices, while one of {members} is there", file=sys.stderr)
-    print("print it anew when they have other noise keys", file=sys.stderr)
+    print(f"not a secret: on any number of devices, while one of {members} is online: covey join URI", file=sys.stderr)
+    print("print it again after these members renew their noise keys", file=sys.stderr)
 
 
 def _diff(options: argparse.Namespace) -> None:
@@ -168,7 +168,7 @@ def _add(options: argparse.Namespace) -> None:
         print_json({"device": newcomer.name, "fingerprint": mark, "uri": invite.to_uri()})
         return
     print(f"added {labelled_name(newcomer.name, newcomer.label)}, fingerprint {mark}", file=sys.stderr)
-    print("on that device, and of use to no other: covey join -, and paste", file=sys.stderr)
+    print("only for that device; there run 'covey join -' and paste:", file=sys.stderr)
     print(invite.to_uri())
 
 
@@ -207,7 +207,7 @@ def _operators(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json([to_json(each) for each in found])
     elif not found:
-        print("this device obeys nobody: 'covey config set operations.operators KEY' pins an operator")
+        print("this device obeys no operator; to pin one: covey config set operations.operators KEY")
     else:
         named = namer(device)
         rows = [
@@ -215,7 +215,7 @@ def _operators(device: Device, options: argparse.Namespace) -> None:
                 each.name,
                 printable(each.label, 32),
                 _origin(each, named),
-                "" if each.member else "no member: obeyed by nobody here",
+                "" if each.member else "not a member: its orders are ignored",
             )
             for each in found
         ]
@@ -243,9 +243,9 @@ def _print_change(entry: operators.OrderEntry, options: argparse.Namespace) -> N
     if options.json:
         print_json(to_json(entry))
     elif entry.counts:
-        print(f"{printable(entry.text, 80)}, for all who obey this device")
+        print(f"{printable(entry.text, 80)}: valid on all devices that obey this one")
     else:
-        print(f"{printable(entry.text, 80)} {lacking(entry)}")
+        print(f"{printable(entry.text, 80)}: {lacking(entry)}")
 
 
 def _confirm_going(
@@ -266,8 +266,7 @@ def _confirm_going(
 
 def _show_decided(device: Device, decided: Decided, options: argparse.Namespace) -> None:
     if needed := decided.needed:
-        verb = "is" if needed == 1 else "are"
-        print(f"{decided.votes} of {count(needed, 'vote')} that {verb} needed", file=sys.stderr)
+        print(f"{decided.votes} of {count(needed, 'required vote')}", file=sys.stderr)
     _show_group(device, decided.group, options)
 
 
@@ -309,8 +308,8 @@ def _leave(options: argparse.Namespace) -> None:
         else:
             left = groups.groups_with(device, options.other)
         names = ", ".join(each.group_id.hex()[:8] for each in left)
-        everywhere = " Your other devices leave it, too." if any(follows(device, each) for each in left) else ""
-        confirm(f"leave group {names}? Only a new invite brings this device back.{everywhere}", options.yes)
+        everywhere = " Your other devices leave it too." if any(follows(device, each) for each in left) else ""
+        confirm(f"leave group {names}? Only a new invite readmits this device.{everywhere}", options.yes)
         if not options.delete_now:
             groups.hand_over(device, left)
         groups.leave_groups(device, left, at_once=options.delete_now)
@@ -318,7 +317,7 @@ def _leave(options: argparse.Namespace) -> None:
         ids = [each.group_id.hex() for each in left]
         print_json({"left": ids[0] if options.other is None else ids})
     else:
-        print(f"left group {names}; the others are told as soon as the relay is there")
+        print(f"left group {names}; the other members learn of it when the relay is connected")
 
 
 def _destroy(options: argparse.Namespace) -> None:
@@ -330,9 +329,7 @@ def _destroy(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"destroying": manifest.group_id.hex()})
     else:
-        print(
-            f"destroying group {name}: the agent tells the others, and forgets when they know, at the latest in a day"
-        )
+        print(f"destroying group {name}: the agent deletes it here once all members know, after one day at the latest")
 
 
 def _show_version(version: groups.Version, labels: DeviceLabels, *, as_json: bool) -> None:
@@ -353,5 +350,5 @@ def _show_version(version: groups.Version, labels: DeviceLabels, *, as_json: boo
         )
         return
     words = (f"{verb} {', '.join(map(labels.named, keys))}" for verb, keys in changed.items() if keys)
-    ends = f", ends a conflict of {len(manifest.prev)}" if len(manifest.prev) > 1 else ""
-    print(f"version {manifest.version} by {labels.named(manifest.issuer)}{ends}: {'; '.join(words) or 'nothing'}")
+    ends = f", resolves a conflict of {len(manifest.prev)} versions" if len(manifest.prev) > 1 else ""
+    print(f"version {manifest.version} by {labels.named(manifest.issuer)}{ends}: {'; '.join(words) or 'no change'}")

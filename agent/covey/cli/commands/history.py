@@ -15,7 +15,7 @@ from covey.app.history import sessions as history_sessions
 from covey.app.history.checkpoints import entries, in_words, propose
 from covey.app.history.documents import HistoryEntry
 from covey.app.history.files import export_history, import_history
-from covey.app.history.forgetting import forget, keep_us
+from covey.app.history.forgetting import delete_covered, keep_us
 from covey.app.history.pages import HistoryQuery
 from covey.app.history.proof import verify_history
 from covey.app.history.writing import write_note
@@ -100,12 +100,12 @@ def _line(entry: HistoryEntry) -> str:
 
 def _said(entry: HistoryEntry) -> str:
     if entry.title is not None:
-        return f"the group is called '{printable(entry.title)}'"
+        return f"named the group '{printable(entry.title)}'"
     if entry.uri is not None:
-        what = "session begins" if entry.ended_at_us is None else f"session {(entry.about or '')[:8]} is over"
+        what = "session started" if entry.ended_at_us is None else f"session {(entry.about or '')[:8]} ended"
         return f"{what}: {printable(entry.uri)}"
     about = f"(about {entry.about[:8]}) " if entry.about else ""
-    instead = f"(instead of {entry.replaces[:8]}) " if entry.replaces else ""
+    instead = f"(replaces {entry.replaces[:8]}) " if entry.replaces else ""
     if entry.mime is None:
         return f"{about}{entry.kind}" + (f": {printable(entry.text)}" if entry.text else "")
     if entry.text is None:
@@ -128,18 +128,18 @@ def _show(device: Device, options: argparse.Namespace) -> None:
         "author": labelled_name(entry.author, entry.label),
         "number": entry.number,
         "height": entry.height,
-        "made at": date_text(entry.made_at_us),
-        "came at": date_text(entry.stored_at_us),
+        "written": date_text(entry.made_at_us),
+        "arrived": date_text(entry.stored_at_us),
         "follows": " ".join(each[:8] for each in entry.parents),
         "manifest": entry.manifest,
-        "void": "its author was removed before anybody knew of it" if entry.void else None,
-        "fork": "its author has written two under one number" if entry.fork else None,
+        "void": "its author was removed before any member received it" if entry.void else None,
+        "fork": "its author wrote two under one number" if entry.fork else None,
         "type": printable(entry.mime or ""),
         "title": printable(entry.title or ""),
         "where": printable(entry.uri or ""),
-        "ended at": None if entry.ended_at_us is None else date_text(entry.ended_at_us),
+        "ended": None if entry.ended_at_us is None else date_text(entry.ended_at_us),
         "about": entry.about,
-        "instead of": entry.replaces,
+        "replaces": entry.replaces,
     }
     print_fields({name: value for name, value in fields.items() if value})
     if entry.text is not None:
@@ -155,17 +155,17 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
     else:
         for complaint in found.complaints:
             print(f"error: {complaint}", file=sys.stderr)
-        holds = "do not all hold" if found.complaints else "all hold"
+        holds = "not all valid" if found.complaints else "all valid"
         by = ", ".join(namer(device)(each[:8]) for each in found.forked)
         remarks = f"; {count(found.forks, 'fork')} by {by}, both branches kept" if found.forks else ""
         if found.void:
             remarks += f"; {count(found.void, 'operation')} of removed members void"
         print(
-            f"{count(found.operations, 'operation')} by {count(found.authors, 'author')}, and "
-            f"{count(found.versions, 'version')} of the group from version {found.first_version} on: {holds}{remarks}"
+            f"{count(found.operations, 'operation')} by {count(found.authors, 'author')}, "
+            f"{count(found.versions, 'group version')} from version {found.first_version}: {holds}{remarks}"
         )
         if found.checkpoint is not None:
-            kept = f"; {found.forgotten:,} earlier operations are not kept here" if found.forgotten else ""
+            kept = f"; {found.deleted:,} earlier operations were deleted here" if found.deleted else ""
             print(in_words(found.checkpoint) + kept)
     return 1 if found.complaints else 0
 
@@ -185,14 +185,14 @@ def _delete(device: Device, options: argparse.Namespace) -> None:
     days = device.config.history.keep_days
     if options.keep is None and not days:
         raise UsageError(
-            "no age is given", hint="for example --keep 30d; or set one for good: covey config set history.keep_days 30"
+            "no age is given", hint="for example --keep 30d; or set a default: covey config set history.keep_days 30"
         )
     kept_us = keep_us(days) if options.keep is None else read_us("--keep", options.keep, _LONGEST_US)
-    found = forget(device, device.pick_group(options.group), kept_us)
+    found = delete_covered(device, device.pick_group(options.group), kept_us)
     if options.json:
         print_json(to_json(found))
         return
-    gone = f"{count(found.forgotten, 'operation')} forgotten, {found.in_all:,} in all"
+    gone = f"deleted {count(found.deleted, 'operation')}, {found.in_all:,} in all"
     print(f"{gone}; checkpoint {found.checkpoint[:8]} covers them")
 
 
@@ -201,8 +201,8 @@ def _export(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json(to_json(written))
     else:
-        what = f"{count(written.operations, 'operation')} and {count(written.versions, 'version')} of the group"
-        print(f"{what} in {options.file}, which {count(written.members, 'member')} can read")
+        what = f"{count(written.operations, 'operation')} and {count(written.versions, 'group version')}"
+        print(f"wrote {what} to {options.file}; {count(written.members, 'member')} can read it")
 
 
 def _import(device: Device, options: argparse.Namespace) -> int:
@@ -212,18 +212,18 @@ def _import(device: Device, options: argparse.Namespace) -> int:
     elif found.group_id:  # of a file that is damaged from its beginning there is nothing to tell
         print(
             f"group {found.group_id[:8]}: {count(found.taken, 'new operation')}, {found.known} known, "
-            f"{found.refused} refused, {found.waiting} resting on what is not here"
+            f"{found.refused} refused, {found.waiting} waiting for earlier ones"
         )
         if found.waiting:
-            print("hint: import a later file: what rests on something is taken together with that", file=sys.stderr)
+            print("hint: import a file that contains the earlier operations too", file=sys.stderr)
         for author in found.forked:
             two = f"{namer(device)(author[:8])} wrote two operations under one number; both are kept"
-            print(f"warning: {two}: its key may be in two hands", file=sys.stderr)
+            print(f"warning: {two}: its key may have been copied", file=sys.stderr)
         for each in found.refusals:
             print(f"error: {count(each.count, each.what)} refused: {each.code}: {printable(each.why)}", file=sys.stderr)
     if found.complaint:
         print(f"error: {found.complaint}", file=sys.stderr)
-        print("hint: copy it once more from where 'covey history export' has written it", file=sys.stderr)
+        print("hint: copy the file again from the device that exported it", file=sys.stderr)
     return 1 if found.complaint or found.refusals else 0
 
 
@@ -249,7 +249,7 @@ def _sessions(device: Device, options: argparse.Namespace) -> None:
         print_json([to_json(each) for each in found])
         return
     if not found:
-        print("no session was ever begun")
+        print("no sessions")
         return
     rows = [
         (
@@ -261,11 +261,11 @@ def _sessions(device: Device, options: argparse.Namespace) -> None:
         )
         for each in found
     ]
-    print_table(["session", "began", "took", "by", "where"], rows)
+    print_table(["session", "started", "took", "by", "where"], rows)
 
 
 def _session_duration(started_at_us: int, ended_at_us: int | None) -> str:
-    return "goes on" if ended_at_us is None else duration((ended_at_us - started_at_us) // 1_000_000)
+    return "open" if ended_at_us is None else duration((ended_at_us - started_at_us) // 1_000_000)
 
 
 def _start_session(device: Device, options: argparse.Namespace) -> None:
@@ -273,7 +273,7 @@ def _start_session(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json({"id": begun.id.hex()})
     else:
-        print(f"session {begun.id.hex()[:8]} goes on; 'covey history end-session' ends it")
+        print(f"started session {begun.id.hex()[:8]}; to end it: covey history end-session")
 
 
 def _end_session(device: Device, options: argparse.Namespace) -> None:
@@ -281,4 +281,4 @@ def _end_session(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json(to_json(ended))
     else:
-        print(f"session {ended.id[:8]} is over; it took {_session_duration(ended.started_at_us, ended.ended_at_us)}")
+        print(f"ended session {ended.id[:8]} after {_session_duration(ended.started_at_us, ended.ended_at_us)}")

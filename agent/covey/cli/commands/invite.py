@@ -119,8 +119,8 @@ def write_batch(device: Device, group: str | None, batch: Batch, *, as_json: boo
             print_json({"label": label, "file": str(path)})
         return 0
     print(
-        f"{count(len(paths), 'file')} in {printable(batch.folder)}, each a secret and for one device; "
-        f"good for {batch.valid or _VALID}",
+        f"{count(len(paths), 'file')} in {printable(batch.folder)}, each secret and for one device; "
+        f"valid for {batch.valid or _VALID}",
         file=sys.stderr,
     )
     print("on each device: covey join FILE", file=sys.stderr)
@@ -142,7 +142,7 @@ def show_prepared(device: Device, *, as_json: bool) -> int:
     rows = [
         (printable(each.label), each.id, each.state, each.joined or "", date_text(each.expires_at_us)) for each in found
     ]
-    print_table(("LABEL", "ID", "STATE", "DEVICE", "GOOD UNTIL"), rows)
+    print_table(("label", "id", "state", "device", "valid until"), rows)
     return 0
 
 
@@ -255,7 +255,7 @@ def _wants_code(options: argparse.Namespace) -> bool:
     if not options.yes and options.no_wait:
         return False
     if not inviting.codes_can_be_drawn():
-        print("note: no code, but a URI: codes need python3-spake2 and python3-mnemonic", file=sys.stderr)
+        print("note: this is a URI, not a code; codes need python3-spake2 and python3-mnemonic", file=sys.stderr)
         return False
     return True
 
@@ -310,7 +310,11 @@ class _Dialogue:
                 print_json({"joined": name, "label": label})
             print(f"joined: {labelled_name(name, label)}", file=sys.stderr)
             return 0
-        words = "nobody joined" if end is InviteEnd.NOBODY else "accepted, and not here yet: it has an hour to come"
+        words = (
+            "no device joined"
+            if end is InviteEnd.NOBODY
+            else "accepted, but the device has not joined yet; it has one hour"
+        )
         print(words, file=sys.stderr)
         return 1
 
@@ -325,7 +329,7 @@ class _Dialogue:
             self._decided = True
             answer = sys.stdin.readline()
             if not answer:
-                print("nobody is here to answer; --yes accepts without asking", file=sys.stderr)
+                print("no answer on stdin; --yes accepts without asking", file=sys.stderr)
             self._invitation.decide(accepts=answer.strip().lower() in {"y", "yes"})
 
     def _introduce(self, newcomer: Newcomer) -> None:
@@ -342,12 +346,12 @@ class _Dialogue:
         print_operators(newcomer.operators)
         if newcomer.lacks_account and not has_authority(self._invitation.device.config):
             print(
-                "note: it has no account at the relay, and this device cannot make one (broker.password_file): "
-                f"make one for {newcomer.signing_public}",
+                "note: that device has no account at the relay, and this device cannot create one "
+                f"(broker.password_file); create one for {newcomer.signing_public}",
                 file=sys.stderr,
             )
         if not self._decided:
-            print("are they the same there? let it in? [y/N] ", end="", file=sys.stderr, flush=True)
+            print("does the other device show the same words? admit it? [y/N] ", end="", file=sys.stderr, flush=True)
 
 
 def _invite_member(device: Device, options: argparse.Namespace) -> int:
@@ -357,9 +361,9 @@ def _invite_member(device: Device, options: argparse.Namespace) -> int:
         print_json({"invited": member.name, "group_id": group_id.hex()})
     else:
         waits = labelled_name(member.name, member.label)
-        print(f"invited {waits}; a person there answers with 'covey requests'", file=sys.stderr)
+        print(f"invited {waits}; its user answers with 'covey request'", file=sys.stderr)
     if not options.no_wait and not inviting.delivered(device, member.keys.signing_public):
-        print("it is not here at the moment; 'covey run' goes on with it", file=sys.stderr)
+        print("it is offline; 'covey run' delivers the invitation later", file=sys.stderr)
     return 0
 
 

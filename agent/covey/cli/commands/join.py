@@ -74,7 +74,7 @@ def _given(options: argparse.Namespace) -> str | InviteFile:
         path = Path(options.code)
         return read_invite_file(path) if path.suffix == SUFFIX or path.is_file() else options.code.strip()
     text = read_text_file("-")
-    return parse_invite_file(text.encode(), "what stdin brought") if "\n" in text.strip() else text.strip()
+    return parse_invite_file(text.encode(), "stdin") if "\n" in text.strip() else text.strip()
 
 
 def _join(options: argparse.Namespace, folder: StateFolder, given: str | InviteFile) -> int:
@@ -136,11 +136,11 @@ class _Terminal:
 
     def nobody_yet(self) -> None:
         """Say what to look at."""
-        print("nobody has answered yet: is it the right code, and the right relay?", file=sys.stderr)
+        print("no answer yet; check the code and the relay", file=sys.stderr)
 
     def refused(self, reason: str) -> None:
         """Say it, and that it may be anybody's word."""
-        print(f"somebody there says: {reason}. If that may be so, press Ctrl-C and try again", file=sys.stderr)
+        print(f"the other side reports: {reason}; if that is plausible, press Ctrl-C and try again", file=sys.stderr)
 
     def met(
         self,
@@ -166,7 +166,7 @@ class _Terminal:
     def _compare(self, verifier: list[str], operators: tuple[PreviewedMember, ...]) -> None:
         print(f"verifier words:   {' '.join(verifier)}", file=sys.stderr)
         print_operators(operators)
-        print("they must be the same on the other device; waiting for it to accept ...", file=sys.stderr)
+        print("check that the other device shows the same words; waiting for it to accept ...", file=sys.stderr)
 
     def obeys(self, operators: tuple[PreviewedMember, ...]) -> bool:
         """Ask where there is a terminal and no option has answered; nobody is obeyed unasked."""
@@ -181,20 +181,25 @@ class _Terminal:
             print_json({"obeys": [to_json(each) for each in operators] if agrees else []})
             sys.stdout.flush()
         elif agrees:
-            print(f"obeys {count(len(operators), 'operator')}; 'covey group operators' shows them", file=sys.stderr)
+            print(
+                f"this device obeys {count(len(operators), 'operator')}; to list them: covey group operators",
+                file=sys.stderr,
+            )
         elif operators:
-            print("obeys none of them; 'covey config set operations.operators KEY' pins one", file=sys.stderr)
+            print(
+                "this device obeys none of them; to pin one: covey config set operations.operators KEY", file=sys.stderr
+            )
         return agrees
 
     def _asks(self) -> bool:
         if not sys.stdin.isatty() or self._options.code == "-":
             return False
-        print("are they to order this device? [y/N] ", end="", file=sys.stderr, flush=True)
+        print("may these operators give orders to this device? [y/N] ", end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
     def keeps_own(self) -> None:
         """Say that no invite decides here whom the device obeys."""
-        print("whom this device obeys, its configuration says, and not the invite", file=sys.stderr)
+        print("this device's configuration lists its operators; the invite adds none", file=sys.stderr)
 
     def relay_taken(self, url: str) -> None:
         """Say which relay is used."""
@@ -214,7 +219,7 @@ class _Log(_Terminal):
 
     def nobody_yet(self) -> None:
         """Say what is waited for."""
-        print("nobody has answered yet: the device that wrote the file may be off; trying again", file=sys.stderr)
+        print("no answer yet: the device that wrote the file may be off; trying again", file=sys.stderr)
 
     def _compare(self, verifier: list[str], operators: tuple[PreviewedMember, ...]) -> None:  # noqa: ARG002 - as above
         print_operators(operators)

@@ -63,8 +63,10 @@ def _retired(device: Device) -> list[dict[str, str]]:
     states = []
     for key in retired_keys(device):
         latest = datetime.fromtimestamp(key.latest_us / 1e6, UTC)
-        state = f"opens what is on its way; wiped when all members know, at the latest on {latest:%Y-%m-%d %H:%M} UTC"
+        state = (
+            f"decrypts messages in transit; deleted once all members have the new key, by {latest:%Y-%m-%d %H:%M} UTC"
+        )
         if key.listed:
-            state = "a group still lists it; the agent tells it the new one"
+            state = "a group still lists it; the agent announces the new key there"
         states.append({"noise_key": key_text("noise", key.public), "state": state})
     return states

@@ -56,7 +56,7 @@ def _status(device: Device, options: argparse.Namespace) -> None:
         print_json(to_json(status))
         return
     share = f"{size_text(status.bytes)} of {size_text(status.maximum_bytes)}"
-    what = f"a mailbox of {count(status.groups, 'group')}" if status.groups else "no mailbox of any group"
+    what = f"mailbox of {count(status.groups, 'group')}" if status.groups else "not a mailbox in any group"
     print(f"{what}: {count(status.blobs, 'envelope')}, {share}")
     if status.inboxes:
         print_table(
@@ -75,17 +75,17 @@ def _status(device: Device, options: argparse.Namespace) -> None:
 
 
 def _delete(device: Device, options: argparse.Namespace) -> None:
-    from covey.app.relays.mailbox import kept_for, purge
+    from covey.app.relays.mailbox import delete_envelopes, kept_for
 
     chosen = kept_for(device, options.device)
     if not options.json:
-        whom = f"device {options.device}" if options.device else "everybody"
+        whom = f"device {options.device}" if options.device else "all devices"
         confirm(f"delete all envelopes for {whom}?", options.yes)
-    gone = purge(device, chosen)
+    gone = delete_envelopes(device, chosen)
     if options.json:
         print_json({"deleted": gone})
     else:
-        print(f"{count(gone, 'envelope')} deleted")
+        print(f"deleted {count(gone, 'envelope')}")
 
 
 def _hand_over(options: argparse.Namespace) -> int:
@@ -93,7 +93,7 @@ def _hand_over(options: argparse.Namespace) -> int:
         found = hand_over(device, options.device, options.wait)
         if not (found.handed_over or found.open):
             raise LocalError(
-                "nothing waits" + (f" for '{options.device}'" if options.device else ""),
-                hint="'covey status' shows what waits, and for which devices",
+                "no messages are waiting" + (f" for '{options.device}'" if options.device else ""),
+                hint="'covey status' shows the waiting messages of each device",
             )
         return report_handed_over(device, found, as_json=options.json)

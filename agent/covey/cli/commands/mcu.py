@@ -60,7 +60,7 @@ def add_arguments(parser: Parser) -> None:
     json_option(sign)
     stats = actions.add("stats", on_device(_stats), "show all boards that this machine has seen")
     reset = actions.add("reset", on_device(_reset), "restart a board")
-    reset.add_argument("--forget", action="store_true", help="also delete the board's group and collector")
+    reset.add_argument("--unenrol", action="store_true", help="also delete the board's group and collector")
     for action in (flash, enrol, monitor, stats, reset):
         action.add_argument("port", nargs="?", metavar="PORT", help="port of the board (needed if there are several)")
         json_option(action)
@@ -105,7 +105,7 @@ def _use(port: SerialPort) -> str:
         return "missing"
     if port.configured:
         return "configured"
-    return "known" if port.kind else "unknown: left alone"
+    return "known" if port.kind else "unknown: not opened"
 
 
 def _state(board: Board) -> str:
@@ -113,7 +113,7 @@ def _state(board: Board) -> str:
         return "cannot start"
     if board.group is None:
         return "in no group"
-    return ("up" if board.up else "away") + ("" if board.enrolled else ", knows no collector")
+    return ("up" if board.up else "away") + ("" if board.enrolled else ", no collector")
 
 
 def _stats(device: Device, options: argparse.Namespace) -> None:
@@ -124,10 +124,10 @@ def _stats(device: Device, options: argparse.Namespace) -> None:
     if not known:
         raise LocalError(
             "the agent has seen no board yet",
-            hint="'covey mcu scan' lists ports; bridge.ports says which of them the agent opens",
+            hint="'covey mcu scan' lists ports; bridge.ports lists those that the agent opens",
         )
     for board in known:
-        print(f"board    {labelled_name(board.board, board.label) or 'has not said who it is'}")
+        print(f"board    {labelled_name(board.board, board.label) or 'not identified'}")
         print(f"port     {board.port}: {_state(board)}, {board.seconds} s ago")
         if board.software:
             print(f"software {printable(board.software)}")
@@ -147,7 +147,7 @@ def _monitor(device: Device, options: argparse.Namespace) -> None:
             print_json(to_json(board))
         else:
             numbers = ", ".join(f"{name} {value}" for name, value in sorted(news.items()))
-            said = f", says: {board.trouble}" if board.trouble else ""
+            said = f", reports: {board.trouble}" if board.trouble else ""
             print(
                 f"{labelled_name(board.board, board.label)} {board.port}: {_state(board)}{said}".lstrip()
                 + (f": {numbers}" if numbers else "")
@@ -170,10 +170,10 @@ def _enrol(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json(to_json(board))
     elif board.enrolled:
-        print(f"board {labelled_name(board.board, board.label)} is in group {(board.group or '')[:8]}, and knows it")
+        print(f"board {labelled_name(board.board, board.label)} joined group {(board.group or '')[:8]}")
     else:
         print(
-            "warning: the group lists the board; it has not answered yet, and is told as soon as it does",
+            "warning: the board is in the group but has not answered yet; the agent informs it once it does",
             file=sys.stderr,
         )
 
@@ -191,7 +191,7 @@ def _compare(board: Board) -> None:
             hint="then run the command with --fingerprint FINGERPRINT, or with --yes",
         )
     _introduce(board, sys.stderr)
-    ask("is it the one that 'covey mcu flash' showed for this board?")
+    ask("did 'covey mcu flash' show this fingerprint for the board?")
 
 
 def _introduce(board: Board, where: TextIO) -> None:
@@ -201,8 +201,8 @@ def _introduce(board: Board, where: TextIO) -> None:
 
 def _reset(device: Device, options: argparse.Namespace) -> None:
     port = pick_port(device, options.port)
-    if options.forget:
-        _show_answering(boards.forget(device, port), options)
+    if options.unenrol:
+        _show_answering(boards.unenrol(device, port), options)
         return
     boards.restart(device, port)
     if options.json:
@@ -213,7 +213,7 @@ def _reset(device: Device, options: argparse.Namespace) -> None:
 
 def _flash(device: Device, options: argparse.Namespace) -> None:
     port = pick_port(device, options.port)
-    stays = f"the board may have some of the files; 'covey mcu flash {port}' writes those that it lacks"
+    stays = f"the board may have some of the files; 'covey mcu flash {port}' writes the missing ones"
     with explained_interruption(lambda: stays):
         flashed = boards.flash(device, port, lambda line: print(line, file=sys.stderr, flush=True))
     print(f"{flashed.written} of {flashed.files} files written, all verified", file=sys.stderr)

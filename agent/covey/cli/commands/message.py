@@ -105,7 +105,7 @@ def _send(options: argparse.Namespace) -> int:
         waiting = 0 if options.wait is None else device.waiting_after(options.wait)
     if waiting:
         print(f"error: not acknowledged yet: {count(waiting, 'message')}", file=sys.stderr)
-        print("hint: they stay queued; 'covey run' delivers them, 'covey status' shows for whom", file=sys.stderr)
+        print("hint: they stay queued; 'covey run' delivers them, 'covey status' shows the recipients", file=sys.stderr)
         return TIME_UP
     if options.wait is not None:
         print("acknowledged by every member", file=sys.stderr)
@@ -123,7 +123,7 @@ def _send_ephemeral(content: bytes, options: argparse.Namespace) -> int:
     if options.json:
         print_json({"bytes": len(content), "recipients": recipients})
     else:
-        print(f"said {count(len(content), 'byte')} to {count(recipients, 'member')}, as far as they are there")
+        print(f"sent {count(len(content), 'byte')} to {count(recipients, 'member')}; offline members miss it")
     return 0
 
 
@@ -143,12 +143,12 @@ def _receive(options: argparse.Namespace) -> int:
     with device_api(options) as device:
         for blob in device.receive(options.wait, in_order=options.in_order):
             _print_blob(blob, as_json=options.json)
-            device.forget(blob.id)
+            device.delete(blob.id)
             taken += 1
             if not options.all:
                 break
     if not taken:
-        print("nothing has arrived", file=sys.stderr)
+        print("no messages", file=sys.stderr)
     return 0 if taken or options.all else TIME_UP if options.wait else 1
 
 
@@ -193,7 +193,7 @@ def _export(options: argparse.Namespace) -> int:
 
     folder = Path(options.folder)
     rows: list[dict[str, Any]] = []
-    stays = f"files that are in {folder} are whole; everything stays queued here, and may be exported again"
+    stays = f"the files in {folder} are complete; all messages stay queued here and can be exported again"
     with open_device(options) as device, explained_interruption(lambda: stays):
         for each in export_files.export_files(device, folder, options.to):
             rows.append({"recipient": each.recipient, "messages": each.messages, "files": each.files})
@@ -203,9 +203,11 @@ def _export(options: argparse.Namespace) -> int:
     elif rows:
         shown = [(each["recipient"], each["messages"], " ".join(each["files"])) for each in rows]
         print_table(["recipient", "messages", "files"], shown)
-        print("they stay queued here until an acknowledgement comes: by a relay, or in an export of their recipient")
+        print(
+            "the messages stay queued here until an acknowledgement arrives, by relay or in an export of the recipient"
+        )
     else:
-        print("there is nobody to write to")
+        print("no other device to export for")
     return 0
 
 
@@ -215,7 +217,7 @@ def _import(options: argparse.Namespace) -> int:
 
     total: Counter[str] = Counter()
     found = []
-    stays = "what was read so far is taken; the same files may be imported again"
+    stays = "the messages read so far are imported; import the same files again to continue"
     with open_device(options) as device, explained_interruption(lambda: stays):
         for each in export_files.import_files(device, options.files):
             total.update(each.counts)
@@ -260,11 +262,11 @@ def _quarantine(options: argparse.Namespace) -> int:
             return 0
         held = quarantine.pick_held(device, options.number)
         if options.retry:
-            quarantine.release(device, held)
+            quarantine.retry(device, held)
             done = "queued again"
         elif options.delete:
             confirm(f"delete message {held.id} permanently?", options.yes)
-            quarantine.drop(device, held)
+            quarantine.delete(device, held)
             done = "deleted"
         else:
             _show(options, [{**quarantine.about(device, held), "message": held.message.hex()}], whole=True)
@@ -280,8 +282,8 @@ def _show(options: argparse.Namespace, rows: list[dict[str, Any]], *, whole: boo
     if options.json:
         print_json(rows[0] if whole else rows)
     elif whole:
-        print_table(["what", "is"], list(rows[0].items()))
+        print_table(["field", "value"], list(rows[0].items()))
     elif rows:
         print_table(list(rows[0]), [list(row.values()) for row in rows])
     else:
-        print("nothing is in quarantine")
+        print("no messages in quarantine")

@@ -94,7 +94,7 @@ def _run(device: Device, options: argparse.Namespace) -> int:
     given = give_command(device, manifest, options.name, arguments, options.selector, lifetime_us, hidden)
     if lifetime_us is not None and not device.clock.synchronised():
         until = date_text(device.now().wall_us + lifetime_us)
-        print(f"warning: the deadline is {until}, by a clock here that is not synchronised", file=sys.stderr)
+        print(f"warning: the deadline is {until}, but this device's clock is not synchronised", file=sys.stderr)
     if not options.json:
         print_ordered(given)
     elif not options.wait:
@@ -115,7 +115,7 @@ def _arguments(words: list[str], option: str, example: str) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or name in found:
-            wrong = "stands there twice" if equals else "is no name=value"
+            wrong = "is given twice" if equals else "is not name=value"
             raise UsageError(f"{option}: '{name[:64]}' {wrong}", hint=example)
         found[name] = value
     return found
@@ -155,7 +155,7 @@ def _list(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json([{**to_json(each), "outcomes": dict(tallies.get(each.id, {}))} for each in found])
     elif not found:
-        print("no operator has ordered anything")
+        print("no orders")
     else:
         rows = [
             (
@@ -168,7 +168,7 @@ def _list(device: Device, options: argparse.Namespace) -> None:
             )
             for each in found
         ]
-        print_table(["order", "given", "by", "signed", "came to", "what"], rows)
+        print_table(["order", "given", "by", "signed", "results", "what"], rows)
 
 
 def _refused(device: Device, options: argparse.Namespace) -> None:
@@ -176,7 +176,7 @@ def _refused(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json([to_json(each) for each in found])
     elif not found:
-        print("nobody has ordered anything without a say here")
+        print("no refused orders")
     else:
         rows = [
             (
@@ -189,11 +189,11 @@ def _refused(device: Device, options: argparse.Namespace) -> None:
             )
             for each in found
         ]
-        print_table(["by", "orders", "first", "last", "its id", "why nobody obeys"], rows)
+        print_table(["by", "orders", "first", "last", "last order", "why refused"], rows)
 
 
 def _standing(entry: operators.OrderEntry) -> str:
-    return f"{len(entry.signers)} of {entry.needed}" + ("" if entry.counts else ", counts for nothing here")
+    return f"{len(entry.signers)} of {entry.needed}" + ("" if entry.counts else ", not in force")
 
 
 def _tally(outcomes: Counter[command_reports.Outcome]) -> str:
@@ -245,5 +245,5 @@ def _approve(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json(to_json(entry))
     else:
-        counts = "it counts" if entry.counts else f"{len(entry.signers)} of {entry.needed} have signed it"
-        print(f"agreed with {entry.id[:8]}, {printable(entry.text, 80)}: {counts}")
+        counts = "in force" if entry.counts else f"signed by {len(entry.signers)} of {entry.needed}"
+        print(f"approved {entry.id[:8]}, {printable(entry.text, 80)}: {counts}")

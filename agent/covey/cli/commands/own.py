@@ -69,8 +69,8 @@ def add_arguments(parser: Parser) -> None:
         "list preferences, or set one for all your devices",
         examples=("covey own preference theme dark", "covey own preference muted yes --group 3f"),
     )
-    preference.add_argument("name", nargs="?", metavar="NAME", help="which one")
-    preference.add_argument("value", nargs="?", metavar="VALUE", help="what it is to be")
+    preference.add_argument("name", nargs="?", metavar="NAME", help="name of the preference")
+    preference.add_argument("value", nargs="?", metavar="VALUE", help="value to set")
     preference.add_argument("--group", metavar="ID", help="only for this group: start of its id")
     preference.add_argument("--unset", action="store_true", help="unset it on all your devices")
     every_action(parser, json_option)
@@ -99,7 +99,7 @@ def _create(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json({"group_id": made.group_id.hex()})
     else:
-        print(f"your own devices: group {made.group_id.hex()[:8]}, this one alone so far")
+        print(f"created group {made.group_id.hex()[:8]} for your own devices; this is the only one so far")
         print("next: covey own link", file=sys.stderr)
 
 
@@ -122,17 +122,17 @@ def _retire(device: Device, options: argparse.Namespace) -> None:
     if member.keys.signing_public == device.node.identity.signing_public:
         raise LocalError("that is this device", hint="run 'covey own retire' on a device that you keep")
     name = labelled_name(member.name, member.label)
-    confirm(f"take {name} out of your own devices, and of all groups?", options.yes)
+    confirm(f"remove {name} from your own devices and from every group?", options.yes)
     found = own.retire(device, member.keys.signing_public)
     if options.json:
         out, listed = (each.group_id.hex() for each in found.out), (each.group_id.hex() for each, _ in found.listed)
         print_json({"device": member.name, "out": list(out), "groups": list(listed)})
         return
-    print(f"{name} is none of your own devices any more")
+    print(f"removed {name} from your own devices")
     for group in found.out:
-        print(f"it is out of group {group.group_id.hex()[:8]}")
+        print(f"removed it from group {group.group_id.hex()[:8]}")
     for group, helps in found.listed:
-        print(f"it is still in group {group.group_id.hex()[:8]}: {helps}")
+        print(f"still a member of group {group.group_id.hex()[:8]}: {helps}")
 
 
 def _groups(device: Device, options: argparse.Namespace) -> None:
@@ -151,7 +151,7 @@ def _groups(device: Device, options: argparse.Namespace) -> None:
         )
         for each in found
     ]
-    print_table(["group", "title", "state", "this device", "said by"], rows)
+    print_table(["group", "title", "state", "this device", "changed by"], rows)
 
 
 def _preference(device: Device, options: argparse.Namespace) -> None:
@@ -162,7 +162,7 @@ def _preference(device: Device, options: argparse.Namespace) -> None:
         if options.json:
             print_json(None if said is None else to_json(said))
         else:
-            what = "forgotten" if said is None else printable(said.value)
+            what = "unset" if said is None else printable(said.value)
             print(f"{printable(options.name)}: {what}, on all your devices")
         return
     found = [

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
         print("hint: they stay queued; 'covey run' delivers them", file=sys.stderr)
         return TIME_UP
     if options.wait is not None:
-        print("landed by the collector", file=sys.stderr)
+        print("stored by the collector", file=sys.stderr)
     return 0
 
 

@@ -34,7 +34,7 @@ _LOOK_S = 1.0
 _LONGEST_US = 366 * 86_400_000_000
 _MINUTE_S = 60.0
 _MINUTE_US = 60_000_000
-_WAITS = {"under way", "awaits agreement"}
+_WAITS = {"under way", "awaits approval"}
 
 
 def add_arguments(parser: Parser) -> None:
@@ -70,9 +70,9 @@ def add_arguments(parser: Parser) -> None:
     )
     create.add_argument(
         "--health",
-        default="heard",
+        default="seen",
         metavar="HOW",
-        help="required sign of life: heard, heard:TIME, or reported for none",
+        help="required sign of life: seen, seen:TIME, or reported for none",
     )
     _add_follow_up(actions)
     every_action(parser, group_option, json_option)
@@ -134,13 +134,13 @@ def _abort(device: Device, options: argparse.Namespace) -> None:
 
 
 def _seen_within_us(text: str) -> int | None:
-    """Read how long ago a device may have been heard; None: as its signs of life say, 0: that is not looked at."""
+    """Read how long ago a device may have been seen; None: as its signs of life say, 0: that is not looked at."""
     how, _, within = text.partition(":")
-    if how == "heard" and within:
-        return read_us("--health heard", within, _LONGEST_US, _MINUTE_US)
-    if text not in {"heard", "reported"}:
-        raise UsageError(f"--health: '{text[:32]}' is not a health check", hint="for example --health heard:10m")
-    return None if text == "heard" else 0
+    if how == "seen" and within:
+        return read_us("--health seen", within, _LONGEST_US, _MINUTE_US)
+    if text not in {"seen", "reported"}:
+        raise UsageError(f"--health: '{text[:32]}' is not a health check", hint="for example --health seen:10m")
+    return None if text == "seen" else 0
 
 
 def _percent(text: str) -> int:
@@ -153,8 +153,11 @@ def _percent(text: str) -> int:
 def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json: bool) -> int:
     """Give one wave after the other, as they come to be ready, and print how it ends."""
     if not as_json:
-        print(f"release {found.id[:8]}: 'covey release resume {found.id[:8]}' goes on, if this is ended", flush=True)
-        if found.state == "awaits agreement":
+        print(
+            f"release {found.id[:8]}; if this command ends early, continue: covey release resume {found.id[:8]}",
+            flush=True,
+        )
+        if found.state == "awaits approval":
             print(_agreement(found), flush=True)
     looked_at = 0.0
 
@@ -166,7 +169,7 @@ def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json:
         return found.state not in _WAITS
 
     def what_stays() -> str:
-        return f"who was given it goes on; no further wave is given until 'covey release resume {found.id[:8]}'"
+        return f"devices that have it continue; to start further waves: covey release resume {found.id[:8]}"
 
     with explained_interruption(what_stays), ProgressLine(plain=True) as line:
         line.show(_summary(found))
@@ -179,7 +182,7 @@ def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json:
 
 def _agreement(found: Release) -> str:
     missing = count(found.needed - len(found.signers), "more operator")
-    return f"it needs {missing} to agree: 'covey order approve {found.wave[:8]}' there"
+    return f"{missing} must approve it: covey order approve {found.wave[:8]}"
 
 
 def _summary(found: Release) -> str:
@@ -187,9 +190,9 @@ def _summary(found: Release) -> str:
     parts = [f"wave {found.waves_given}: {done} of {len(found.devices)} done"]
     parts += [f"{len(found.failed)} failed"] * bool(found.failed)
     parts += [f"{len(found.silent)} silent"] * bool(found.silent)
-    parts += [f"{len(found.accepted)} accepted as they are"] * bool(found.accepted)
-    parts += [f"{len(found.withdrawn)} never began"] * bool(found.withdrawn)
-    parts += [f"{count(found.others, 'device')} to come"] * bool(found.others)
+    parts += [f"{len(found.accepted)} failures accepted"] * bool(found.accepted)
+    parts += [f"{len(found.withdrawn)} cancelled"] * bool(found.withdrawn)
+    parts += [f"{count(found.others, 'device')} left"] * bool(found.others)
     return ", ".join([*parts, found.state])
 
 
@@ -206,8 +209,8 @@ def _print(device: Device, found: Release, *, as_json: bool) -> None:
             "release": found.id,
             "what": " ".join([found.action, *(f"{name}={value[:8]}" for name, value in found.arguments.items())]),
             "for": named_selector(device, found.selector),
-            "waves": f"{', '.join(found.waves)}; stops at more than {found.stop_percent}% of one",
-            "begun": date_text(found.began_at_us),
+            "waves": f"{', '.join(found.waves)}; stops if more than {found.stop_percent}% of a wave fail",
+            "started": date_text(found.began_at_us),
             "state": _summary(found),
             **{name: ", ".join(each) for name, each in (("failed", found.failed), ("silent", found.silent)) if each},
         },
@@ -225,7 +228,7 @@ def _print(device: Device, found: Release, *, as_json: bool) -> None:
 def _hint(found: Release) -> str:
     """Return what a person can do about how a release stands."""
     match found.state:
-        case "awaits agreement":
+        case "awaits approval":
             return _agreement(found)
         case "stopped":
             return f"to continue despite these failures: covey release resume {found.id[:8]} --accept-failures"
@@ -251,4 +254,4 @@ def _list(device: Device, options: argparse.Namespace) -> None:
             )
             for each in found
         ]
-        print_table(["release", "begun", "action", "for", "how it stands"], rows)
+        print_table(["release", "started", "action", "for", "progress"], rows)

@@ -46,7 +46,7 @@ def _list(options: argparse.Namespace) -> None:
             (
                 each.name,
                 each.kind,
-                f"{each.interval_seconds:g} s" if each.interval_seconds else "by itself",
+                f"{each.interval_seconds:g} s" if each.interval_seconds else "when it reports",
                 None if each.seconds is None else duration(each.seconds),
                 None if each.last_reading_seconds is None else f"{duration(each.last_reading_seconds)} ago",
                 printable(each.state) + dropped_text(each.dropped),
@@ -55,7 +55,7 @@ def _list(options: argparse.Namespace) -> None:
         ]
         print_table(("sensor", "kind", "read every", "since", "last reading", "state"), rows)
     else:
-        print("the configuration names no sensor")
+        print("no sensors are configured")
 
 
 def _kinds(options: argparse.Namespace) -> None:

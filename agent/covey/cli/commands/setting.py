@@ -107,7 +107,7 @@ def _set_secret(device: Device, options: argparse.Namespace) -> int:
     manifest = device.pick_group(options.group)
     operation, devices = setting_orders.give_secret(device, manifest, options.setting, secret, options.selector)
     if not options.json:
-        print("who joins later cannot read it: set it again for them")
+        print("devices that join later cannot read it: set it again for them")
     return _ordered(device, manifest, options, judged(device, manifest, operation), devices)
 
 
@@ -142,10 +142,10 @@ def _wait(device: Device, manifest: GroupManifest, options: argparse.Namespace, 
     def finished() -> bool:
         rows = found()
         settled = sum(each.settled for each in rows)
-        line.show(f"{settled} of {count(len(rows), 'device')} settled", last=settled == len(rows))
+        line.show(f"{settled} of {count(len(rows), 'device')} reported", last=settled == len(rows))
         return settled == len(rows)
 
-    stands = "the order stands: 'covey setting diff' shows what becomes of it"
+    stands = "the order remains in force; to see the results: covey setting diff"
     with explained_interruption(lambda: stands), ProgressLine(plain=True) as line:
         in_time = wait_until(device, finished, seconds_to_wait(wait=options.wait, timeout=options.timeout))
     rows = found()
@@ -153,7 +153,7 @@ def _wait(device: Device, manifest: GroupManifest, options: argparse.Namespace, 
         print_json({"id": order.id, "devices": [asdict(each) for each in rows]})
     else:
         _show_differences([each for each in rows if not each.agrees])
-        print(f"{sum(each.agrees for each in rows)} of {len(rows)} agree")
+        print(f"in use on {sum(each.agrees for each in rows)} of {count(len(rows), 'device')}")
     if not in_time:
         return TIME_UP
     return 0 if rows and all(each.agrees for each in rows) else 1
@@ -163,10 +163,10 @@ def _show_order(options: argparse.Namespace, order: OrderEntry, devices: int) ->
     if options.json:
         print_json({"id": order.id, "devices": devices, "signed": len(order.signers), "needed": order.needed})
     elif lacks := lacking(order):
-        print(f"ordered as {order.id[:8]} for {count(devices, 'device')}, {lacks}")
+        print(f"order {order.id[:8]} for {count(devices, 'device')}: {lacks}")
     else:
         whom = count(devices, "device")
-        print(f"ordered as {order.id[:8]} for {whom}; 'covey setting diff' shows what becomes of it")
+        print(f"order {order.id[:8]} for {whom}; to see the results: covey setting diff")
 
 
 def _get(device: Device, options: argparse.Namespace) -> None:
@@ -193,7 +193,7 @@ def _check_beginning(name: str) -> None:
     if not name.startswith(APPLICATION_PREFIX) and not any(key.startswith(name) for key in known):
         near = nearest(name, (*_ACTIONS, *settings()), 1)
         raise UsageError(
-            f"'{printable(name)}' is not a setting, nor the beginning of one",
+            f"'{printable(name)}' is neither a setting nor the start of one",
             hint=f"did you mean '{near[0]}'?" if near else "'covey config list' shows all",
         )
 
@@ -207,7 +207,7 @@ def _diff(device: Device, options: argparse.Namespace) -> None:
         return
     _show_differences(shown)
     agree = sum(each.agrees for each in found)
-    print(f"{agree} of {len(found)} agree" if found else "nothing is set for these devices")
+    print(f"{agree} of {count(len(found), 'ordered value')} in use" if found else "nothing is set for these devices")
 
 
 def _show_differences(shown: list[setting_orders.SettingDifference]) -> None:
@@ -222,7 +222,7 @@ def _show_differences(shown: list[setting_orders.SettingDifference]) -> None:
             )
             for each in shown
         ]
-        print_table(["device", "setting", "wanted", "state", "why"], rows)
+        print_table(["device", "setting", "ordered", "state", "why"], rows)
 
 
 def _history(device: Device, options: argparse.Namespace) -> None:
@@ -244,20 +244,20 @@ def _history(device: Device, options: argparse.Namespace) -> None:
     if rows:
         print_table(["order", "made", "by", "for", "value", ""], rows)
     else:
-        print("nobody has ever set it")
+        print("no operator has set it")
 
 
 def _state(each: setting_orders.SettingDifference) -> str:
     """Return what a device says; of what has gone back, to what, if it tells."""
     if each.state == setting_orders.REVERTED and each.value is not None:
         return f"{each.state} to {_value(each.value)}"
-    return each.state or "not heard yet"
+    return each.state or "no report yet"
 
 
 def _standing(each: setting_orders.SettingEntry) -> str:
     """Return why an order does not hold where it should."""
     if not each.counts:
-        return "nobody obeys it"
+        return "not in force"
     if not each.reverted:
         return ""
     where = each.reverted[0] if len(each.reverted) == 1 else count(len(each.reverted), "device")
@@ -265,4 +265,4 @@ def _standing(each: setting_orders.SettingEntry) -> str:
 
 
 def _value(value: str | bool | int | None) -> str:
-    return "(its own)" if value is None else printable(value if isinstance(value, str) else toml_value(value), _SHOWN)
+    return "(own value)" if value is None else printable(value if isinstance(value, str) else toml_value(value), _SHOWN)

@@ -25,5 +25,5 @@ def run(options: argparse.Namespace) -> int:
         return 0
     path = Path(options.file).absolute()
     size = write_support_bundle(state_folder(options), path, offline=options.offline)
-    print(f"{path}: {count(size, 'byte')}; numbers and settings' names only, no key, message, label or address")
+    print(f"wrote {path}: {count(size, 'byte')}, only numbers and setting names; no keys, messages, labels, addresses")
     return 0

@@ -97,5 +97,5 @@ def _moved(status: Status) -> dict[str, int]:
         "readings published": counters.get("published_readings", 0),
         "messages published": counters.get("published_messages", 0),
         "acknowledged": sum(each.acknowledged for each in status.queues),
-        "landed": counters.get("landed_messages", 0),
+        "stored": counters.get("landed_messages", 0),
     }

@@ -64,13 +64,13 @@ def _delete(options: argparse.Namespace) -> int:
     with open_device(options) as device:
         due = erasing.due_of_author(device, options.author)
         assert due.author is not None
-        return _erase(device, options, due, f"all of {due.author.hex()}")
+        return _erase(device, options, due, f"all readings of {due.author.hex()}")
 
 
 def _retain(options: argparse.Namespace) -> int:
     with open_device(options) as device:
         due = erasing.due_before(device, options.days)
-        return _erase(device, options, due, f"what is older than {options.days} days")
+        return _erase(device, options, due, f"readings older than {options.days} days")
 
 
 def _erase(device: Device, options: argparse.Namespace, due: ErasureDue, what: str) -> int:
@@ -78,14 +78,14 @@ def _erase(device: Device, options: argparse.Namespace, due: ErasureDue, what: s
     intent = None
     if not (options.dry_run or options.no_note):
         intent = note_intent(device, options.group, f"{what} from the vault")
-    gone = "what is deleted is gone, and the same command goes on with the rest"
+    gone = "deleted readings stay deleted; run the command again for the rest"
     with explained_interruption(lambda: "nothing was changed" if options.dry_run else gone), ProgressLine() as line:
         outcome = erasing.erase_from_vault(
             device,
             options.vault,
             due,
             intent.id if intent else None,
-            lambda node, done, of: line.show(f"{node[:8]}: {done} of {of} looked at", last=done == of),
+            lambda node, done, of: line.show(f"{node[:8]}: {done} of {of} checked", last=done == of),
             dry_run=options.dry_run,
         )
     went = f"{what} from the vault: {count(outcome.messages, 'message')}"
@@ -97,16 +97,16 @@ def _erase(device: Device, options: argparse.Namespace, due: ErasureDue, what: s
     else:
         print(f"{'would delete' if options.dry_run else 'deleted'} {went}")
     for number in outcome.unreadable:
-        print(f"segment {number} is damaged or missing: what it holds is not known", file=sys.stderr)
+        print(f"segment {number} is damaged or missing: its content is unknown", file=sys.stderr)
     if outcome.waiting and not options.dry_run:
         waiting = count(outcome.waiting, "message")
-        print(f"error: {waiting} of it came before, and waits here to be landed", file=sys.stderr)
-        print("hint: say it again when the collector has landed it; 'covey vault status' shows", file=sys.stderr)
+        print(f"error: {waiting} of it arrived earlier and must still be stored in the vault", file=sys.stderr)
+        print("hint: run the command again when the collector has stored them: covey vault status", file=sys.stderr)
     return 0 if outcome.is_whole or options.dry_run else 1
 
 
 _LONGEST_US = 3_650 * 86_400_000_000
-_GOES_ON = "what was {} stays so, and the same command goes on with the rest"
+_GOES_ON = "the part already {} is kept; run the command again for the rest"
 
 
 def add_arguments(parser: Parser) -> None:
@@ -168,7 +168,7 @@ def _init(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json(to_json(prepared))
         return
-    print(f"vault {prepared.vault_id} at {prepared.location}{'' if prepared.new else ' (it was here already)'}")
+    print(f"vault {prepared.vault_id} at {prepared.location}{'' if prepared.new else ' (it existed already)'}")
     print(f"  keys  {prepared.key_file}: anyone with this file can read the vault; 'covey vault export-key' copies it")
 
 
@@ -182,7 +182,7 @@ def _status(device: Device, options: argparse.Namespace) -> int:
             ["node", "device", "manifest", "segments", "bytes", "newest", "tombstones", "key", "since", "trouble"],
             [(each.node, labelled_name(each.device, each.label) or "-", *_measures(each)) for each in status.nodes],
         )
-    print(f"arrived, and waiting to be landed by this device: {count(status.waiting_bytes, 'byte')}")
+    print(f"arrived, waiting for this device to store them: {count(status.waiting_bytes, 'byte')}")
     return 1 if status.troubled else 0
 
 
@@ -194,7 +194,7 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
     with _progress("verified", "nothing was changed") as progress:
         findings = vault.verify_vault(device, options.vault, progress)
     writers = vault.vault_writers(device)
-    well = "everything that is listed opens, and every signature verifies"
+    well = "all listed objects decrypt, and all signatures are valid"
     outcome = _print_findings(findings, writers, options.json, well)
     for each in () if options.json else vault.status_of_vault(device, options.vault).nodes:
         if each.key:
@@ -207,7 +207,7 @@ def _pull(device: Device, options: argparse.Namespace) -> int:
     with _progress("fetched") as progress:
         findings = vault.mirror_vault(device, options.vault, options.destination, progress)
     return _print_findings(
-        findings, vault.vault_writers(device), options.json, f"{options.destination} has what the vault has"
+        findings, vault.vault_writers(device), options.json, f"{options.destination} is a complete copy of the vault"
     )
 
 
@@ -278,9 +278,9 @@ def _compact(options: argparse.Namespace) -> int:
         would = "would be " if options.dry_run else ""
         print(f"{count(outcome.segments, 'segment')} {would}merged into {outcome.merged}")
         print(f"{count(outcome.deleted, 'replaced object')} {would}deleted")
-        print(f"waiting for the end of their grace time: {count(outcome.waiting, 'replaced object')}")
+        print(f"{count(outcome.waiting, 'replaced object')} kept until the grace time ends")
         for number in outcome.unreadable:
-            print(f"segment {number} is damaged or missing: nothing beside it was merged", file=sys.stderr)
+            print(f"segment {number} is damaged or missing: its neighbours were not merged", file=sys.stderr)
     return 1 if outcome.unreadable else 0
 
 
@@ -290,7 +290,7 @@ def _push(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json(to_json(landed))
     else:
-        print(f"{count(landed.messages, 'message')} landed as node {landed.node}")
+        print(f"{count(landed.messages, 'message')} stored as node {landed.node}")
 
 
 def _export_key(device: Device, options: argparse.Namespace) -> None:
@@ -307,7 +307,7 @@ def _rotate_key(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json(to_json(now))
     else:
-        print(f"the next segment is sealed with key {now.key_id}; {now.keys - 1} older kept")
+        print(f"new segments use key {now.key_id}; older keys kept: {now.keys - 1}")
         print(
             "hint: 'covey vault readers' lists who receives it; others need a new 'covey vault export-key'",
             file=sys.stderr,
@@ -321,7 +321,7 @@ def _readers(device: Device, options: argparse.Namespace) -> None:
     elif readers:
         print_table(["reader", "device"], [list(to_json(each).values()) for each in readers])
     else:
-        print("nobody is given later keys by itself")
+        print("no readers")
 
 
 def _new_reader(options: argparse.Namespace) -> None:
@@ -330,7 +330,7 @@ def _new_reader(options: argparse.Namespace) -> None:
         print_json(to_json(reader))
     else:
         print(reader.public)
-        print(f"hint: on each device that lands: covey vault add-reader {reader.public}", file=sys.stderr)
+        print(f"hint: on each collector: covey vault add-reader {reader.public}", file=sys.stderr)
 
 
 def _add_reader(device: Device, options: argparse.Namespace) -> None:
@@ -338,7 +338,7 @@ def _add_reader(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json(to_json(now))
     else:
-        print(f"given {count(now.keys, 'key')} of vault {now.vault_id}, and those to come")
+        print(f"the reader gets {count(now.keys, 'key')} of vault {now.vault_id} and all future keys")
 
 
 def _remove_reader(device: Device, options: argparse.Namespace) -> None:
@@ -346,7 +346,7 @@ def _remove_reader(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json(to_json(now))
     else:
-        print(f"the next segment is sealed with key {now.key_id}, which that reader is not given")
+        print(f"new segments use key {now.key_id}, which that reader does not get")
 
 
 @contextmanager

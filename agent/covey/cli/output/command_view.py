@@ -56,20 +56,20 @@ def print_ordered(given: OrderedCommand) -> None:
     """Print that a command was given, and for whom."""
     short, devices = given.order.id[:8], count(given.devices, "device")
     if given.obeying < given.devices:
-        devices += f", of which {given.devices - given.obeying} obey no commands"
+        devices += f", {given.devices - given.obeying} of which obey no operator"
     if given.unable:
-        devices += f" (these run a Covey that knows no commands: {', '.join(given.unable[:5])})"
+        devices += f" (too old a Covey for orders: {', '.join(given.unable[:5])})"
     if lacks := lacking(given.order):
-        print(f"ordered as {short} for {devices}, {lacks}")
+        print(f"order {short} for {devices}: {lacks}")
     else:
-        print(f"ordered as {short} for {devices}; 'covey order show {short}' shows what becomes of it", flush=True)
+        print(f"order {short} for {devices}; to see the results: covey order show {short}", flush=True)
 
 
 def lacking(order: OrderEntry) -> str:
-    """Return what an order lacks until it counts, and who brings it; empty where it lacks nothing."""
+    """Return who must still approve an order, and by which command; empty if nobody."""
     missing = order.needed - len(order.signers)
-    agree = "agrees" if missing == 1 else "agree"
-    return f"once {missing} more {agree}: 'covey order approve {order.id[:8]}' there" if missing > 0 else ""
+    more = count(missing, "more operator")
+    return f"{more} must approve it: covey order approve {order.id[:8]}" if missing > 0 else ""
 
 
 def wait_for_devices(device: Device, manifest: GroupManifest, order: str, seconds: float, *, as_json: bool) -> int:
@@ -85,7 +85,7 @@ def wait_for_devices(device: Device, manifest: GroupManifest, order: str, second
             line.show(summary(report, device.clock.wall_us()), last=report.finished)
         return report.finished
 
-    stands = f"the order stands: 'covey order show {order[:8]}' shows what becomes of it"
+    stands = f"the order remains in force; to see the results: covey order show {order[:8]}"
     with explained_interruption(lambda: stands), ProgressLine(plain=True) as line:
         wait_until(device, finished, seconds)
     report = _command(device, manifest, order)
@@ -110,7 +110,7 @@ def show_command(report: CommandReport, now_us: int, *, as_json: bool) -> None:
         return
     show_order(report.order)
     if report.deadline_us is not None:
-        late = ", which has passed: nobody begins with it any more" if report.deadline_us < now_us else ""
+        late = " (passed: no further device starts it)" if report.deadline_us < now_us else ""
         print_fields({"until": date_text(report.deadline_us) + late}, 8)
     if report.outcomes["elsewhere"]:
         print(f"\n{whom_results_go_to(report)}")
@@ -130,15 +130,15 @@ def whom_results_go_to(report: CommandReport) -> str:
     collectors = len(report.hearers) - author
     who = []
     if author:
-        who.append(labelled_name(report.order.author[:8], report.order.label) + ", who ordered it")
+        who.append(labelled_name(report.order.author[:8], report.order.label) + " (its sender)")
     if collectors:
         who.append(count(collectors, "collector"))
-    return "results go to " + (", and to ".join(who) or "nobody: who ordered it is no member any more")
+    return "results go to " + (" and ".join(who) or "no device: its sender is no longer a member")
 
 
 def show_order(order: OrderEntry) -> None:
     """Print an order of whatever kind, on lines."""
-    counts = "" if order.counts else ", counts for nothing here"
+    counts = "" if order.counts else ", not in force"
     print_fields(
         {
             "order": order.id,
@@ -149,7 +149,7 @@ def show_order(order: OrderEntry) -> None:
         8,
     )
     if order.kind == "setting":
-        print("what became of it: covey setting diff")
+        print("results: covey setting diff")
 
 
 def _row(each: DeviceOutcome) -> tuple[object, ...]:
@@ -158,24 +158,26 @@ def _row(each: DeviceOutcome) -> tuple[object, ...]:
         took = f"{(each.ended_at_us - each.started_at_us) / 1e6:.1f} s"
     ended = None
     if each.ended_at_us is not None:
-        ended = date_text(each.ended_at_us) + ("" if each.synchronised else " (its clock is not sure)")
+        ended = date_text(each.ended_at_us) + ("" if each.synchronised else " (clock not synchronised)")
     output = None
     if each.output_bytes or each.cut:
-        output = f"{each.output_bytes} B" + (", cut" if each.cut else "") + ("" if each.output_kept else ", gone")
+        output = (
+            f"{each.output_bytes} B" + (", truncated" if each.cut else "") + ("" if each.output_kept else ", deleted")
+        )
     why = printable(each.why, MAXIMUM_RESULT_WHY_BYTES) or each.code
     if each.outcome == "excluded":
-        why = "obeyed no commands when this was given"
+        why = "obeyed no operator when the order was given"
     if each.outcome == "asleep":
-        why = f"last heard {date_text(each.seen_at_us)}" if each.seen_at_us else "never heard"
+        why = f"last seen {date_text(each.seen_at_us)}" if each.seen_at_us else "never seen"
     if each.unsigned:
-        why += " (its gateway says so)"
+        why += " (reported by its gateway)"
     who = labelled_name(each.name, each.label)
     return who, each.outcome, each.exit, took, ended, output, why
 
 
 def summary(report: CommandReport, now_us: int) -> str:
     """Return how many devices have done what, in one line."""
-    return ", ".join(_parts(report, now_us)) or "for no device"
+    return ", ".join(_parts(report, now_us)) or "no devices"
 
 
 def _parts(report: CommandReport, now_us: int) -> Iterator[str]:
@@ -191,7 +193,7 @@ def _parts(report: CommandReport, now_us: int) -> Iterator[str]:
             )
             seen = date_text(longest.seen_at_us) if longest.seen_at_us else "never"
             since = since_text(longest.away_since_us or 0, now_us)
-            text += f" {'' if outcomes[outcome] == 1 else 'the longest '}{since} (last heard {seen})"
+            text += f"{'' if outcomes[outcome] == 1 else ', the longest'} {since} (last seen {seen})"
         yield text
 
 
@@ -209,4 +211,4 @@ def print_output(lines: Iterator[str], shown: DeviceOutcome) -> None:
     for line in lines:
         print(line)
     if shown.cut:
-        print(f"note: it wrote more; {shown.name} keeps the beginning", file=sys.stderr)
+        print(f"note: the output was longer; {shown.name} kept only the beginning", file=sys.stderr)

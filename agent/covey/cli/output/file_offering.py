@@ -40,10 +40,10 @@ def put_with_progress(
 ) -> GroupFile:
     """Offer a file, and show how far it is; raises what `put_file` raises."""
     size = path.stat().st_size if path.is_file() else 0
-    with explained_interruption(lambda: "nothing is offered, and nothing of it stays"), ProgressLine() as line:
+    with explained_interruption(lambda: "nothing was offered"), ProgressLine() as line:
 
         def moves(done: int) -> None:
-            line.show(f"{bar_text(done, size)}  sealed {size_text(done)}  {path.name}")
+            line.show(f"{bar_text(done, size)}  encrypted {size_text(done)}  {path.name}")
 
         moves(0)
         return put_file(device, manifest, path, name, moves, readers, pinned=pinned)
@@ -63,13 +63,13 @@ def offer_patch_with_progress(
     """
     name = printable(base.file.name)
     with explained_interruption(lambda: what_stays), ProgressLine() as line:
-        line.show(f"makes a patch from '{name}'", last=True)
+        line.show(f"making a patch from '{name}'", last=True)
         return offer_patch(
             device,
             manifest,
             base,
             offer,
-            lambda seconds: line.show(f"makes a patch from '{name}'  {seconds:.0f} s"),
+            lambda seconds: line.show(f"making a patch from '{name}'  {seconds:.0f} s"),
             readers,
         )
 
@@ -78,7 +78,7 @@ def patch_text(offer: GroupFile, base: GroupFile, patch: GroupFile | None) -> st
     """Return what a patch saves, or that none is offered."""
     name = printable(base.file.name)
     if patch is None:
-        return f"a patch from '{name}' would be about as large as the whole: none is offered"
+        return f"no patch offered: from '{name}' it would be about as large as the file"
     size, whole = patch.file.content.size, offer.file.content.size
-    saved = f"{100 * size / max(1, whole):.0f} % of the whole, {size_text(whole - size)} less"
-    return f"who has '{name}' fetches a patch of {size_text(size)}: {saved}"
+    saved = f"{100 * size / max(1, whole):.0f} % of the file, {size_text(whole - size)} less"
+    return f"devices that have '{name}' fetch a patch of {size_text(size)}: {saved}"

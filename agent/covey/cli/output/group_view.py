@@ -27,7 +27,11 @@ def show_group(
     `labels` know former members, too.
     """
     show_profile(manifest, profile)
-    state = f"issued by {labels.named(manifest.issuer)}" if manifest.raw else "members disagree, which ends by itself"
+    state = (
+        f"issued by {labels.named(manifest.issuer)}"
+        if manifest.raw
+        else "members hold conflicting versions and will agree on one"
+    )
     print(f"version  {manifest.version}, {state}")
     print(f"mode     {mode_name(manifest.mode)}, epoch {manifest.epoch}")
     rows = [

@@ -19,7 +19,7 @@ WAIT_S = 30.0
 
 def hand_over(device: DeviceApi, to: str | None, seconds: float) -> HandedOver:
     """Have what waits go to mailboxes, and wait until they have it."""
-    stays = "what no mailbox has yet stays queued, and goes on; 'covey mailbox hand-over' waits for it again"
+    stays = "messages that no mailbox holds yet stay queued; to wait again: covey mailbox hand-over"
     with explained_interruption(lambda: stays):
         return device.hand_over(to, seconds)
 
@@ -33,9 +33,9 @@ def report_handed_over(
         print_json({**(sent or {}), **to_json(found)})
     else:
         for name in found.handed_over:
-            print(f"handed over: what waits for {labelled_name(name, labels.get(name, ''))}")
+            print(f"handed over: messages for {labelled_name(name, labels.get(name, ''))}")
     if found.open:
         names = ", ".join(labelled_name(name, labels.get(name, "")) for name in found.open)
         print(f"error: no mailbox has answered yet for: {names}", file=sys.stderr)
-        print("hint: it stays queued, and goes on; is the relay reached? covey status", file=sys.stderr)
+        print("hint: the messages stay queued, and the agent retries; check the relay: covey status", file=sys.stderr)
     return TIME_UP if found.open else 0

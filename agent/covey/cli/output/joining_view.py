@@ -19,21 +19,21 @@ from covey.core.ids import GroupId, printable
 def print_operators(operators: Sequence[PreviewedMember]) -> None:
     """Tell the person who may order the new device from now on, by the invite."""
     for index, each in enumerate(operators):
-        head = "may order it:" if index == 0 else ""
+        head = "operators:" if index == 0 else ""
         print(f"{head:<17} {each.name} {each.fingerprint} {printable(each.label)}".rstrip(), file=sys.stderr)
     if not operators:
-        print("may order it:     nobody", file=sys.stderr)
+        print("operators:        none", file=sys.stderr)
 
 
 def wait_for_group(device: Device, group_id: GroupId, seconds: float, *, as_json: bool) -> int:
     """Wait until the inviter has let this device in, and show the group; return the exit code."""
     if lacks_account(device):
-        print("note: without an account at the relay nothing goes: see 'covey relay'", file=sys.stderr)
+        print("note: this device has no account at the relay and cannot send: see 'covey relay'", file=sys.stderr)
     print("asking to join ...", file=sys.stderr)
     manifest = await_group(device, group_id, seconds)
     if manifest is None:
         print("error: no answer yet", file=sys.stderr)
-        print("hint: the request is kept; 'covey run' goes on with it while the invite is valid", file=sys.stderr)
+        print("hint: 'covey run' keeps asking while the invite is valid", file=sys.stderr)
         return TIME_UP
     if as_json:
         print_json(group_as_json(manifest, group_profile(device, manifest), labels_in(device, manifest)))

@@ -14,7 +14,7 @@ def warn_of_exposure(urls: Iterable[str]) -> None:
     for url in urls:
         if exposes_password(url):
             print(
-                f"warning: {printable(url)} is not on this machine or a private network, and has no TLS: whoever is on "
-                "the way reads the password and who talks to whom; use mqtts://",
+                f"warning: {printable(url)} is not on this machine or a private network, and has no TLS: anyone on "
+                "the path can read the password and see who talks to whom; use mqtts://",
                 file=sys.stderr,
             )

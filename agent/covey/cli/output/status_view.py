@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from covey.app.checks.documents import HistoryStatus, MemberStatus, Status
     from covey.app.content.documents import ContentStatus
 
-DEVICES_HEAD = ("device", "label", "presence", "heard", "waiting", "since", "acknowledged")
+DEVICES_HEAD = ("device", "label", "presence", "last seen", "waiting", "since", "acknowledged")
 _NO_RELAY = "relay    not set: covey relay set mqtts://HOST"
 _NAMED, _LABEL = 4, 24
 """Operators that the line of orders names, and characters of a label there."""
@@ -51,11 +51,11 @@ def overview(status: Status) -> Iterator[str]:
     if salvage := status.salvage:
         counts = {name: "unknown" if count is None else count for name, count in salvage.lost.items() if count != 0}
         lost = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
-        yield f"damage   {duration(salvage.seconds)} ago; what could be read was saved, lost: {lost}"
+        yield f"damage   {duration(salvage.seconds)} ago; the readable data was saved, lost: {lost}"
     if status.pending_joins:
-        yield f"joining  {count(status.pending_joins, 'request')} without an answer yet"
+        yield f"joining  {count(status.pending_joins, 'request')} not answered yet"
     if status.waiting_invitations:
-        yield f"invited  {count(status.waiting_invitations, 'invitation')} to answer: covey requests"
+        yield f"invited  {count(status.waiting_invitations, 'invitation')} to answer: covey request"
     line = f"outbox   {count(outbox.messages, 'message')}, {outbox.bytes} of {outbox.maximum_bytes} bytes"
     if outbox.messages:
         classes = ", ".join(f"{name} {size}" for name, size in to_json(outbox.bytes_by_class).items() if size)
@@ -66,7 +66,7 @@ def overview(status: Status) -> Iterator[str]:
         if queue.kept_by:
             keepers = " and ".join(labelled_name(each, labels.get(each, "")) for each in queue.kept_by)
             whom = labelled_name(queue.recipient, queue.label)
-            yield f"kept     what waits for {whom} waits at the mailbox {keepers}, too"
+            yield f"kept     messages for {whom} are also stored at the mailbox {keepers}"
     yield from _kept(status)
 
 
@@ -83,14 +83,14 @@ def _orders(status: Status) -> str:
     """Say who may order this device, and what came of that."""
     obeyed, threshold = status.operators.obeyed, status.operators.threshold
     if not obeyed:
-        return "nobody may order this device" + what_came(status.counters)
+        return "obeys no operator" + what_came(status.counters)
     named = [
-        labelled_name(each.device, each.label) + ("" if each.member else " (no member)") for each in obeyed[:_NAMED]
+        labelled_name(each.device, each.label) + ("" if each.member else " (not a member)") for each in obeyed[:_NAMED]
     ]
     if len(obeyed) > _NAMED:
         named.append(f"{len(obeyed) - _NAMED} more")
-    agree = f"; {threshold} of them have to agree" if threshold > 1 else ""
-    return f"{', '.join(named)} may order this device{agree}{what_came(status.counters)}"
+    agree = f"; {threshold} must approve each order" if threshold > 1 else ""
+    return f"obeys {', '.join(named)}{agree}{what_came(status.counters)}"
 
 
 def what_came(counters: Mapping[str, int]) -> str:
@@ -98,12 +98,12 @@ def what_came(counters: Mapping[str, int]) -> str:
     became = [f"{number} {name.removeprefix(_BECAME)}" for name, number in counters.items() if name.startswith(_BECAME)]
     text = f"; commands: {', '.join(became)}" if became else ""
     tried = sum(number for name, number in counters.items() if name.startswith(_TRIED))
-    return text + (f"; {count(tried, 'order')} without a say here: covey order refused" if tried else "")
+    return text + (f"; {count(tried, 'order')} refused: covey order refused" if tried else "")
 
 
 def history_line(history: HistoryStatus) -> str:
     """Return how much of a history is here, and whether anything is known to be missing, from whom."""
-    gone = f" ({history.forgotten} of them forgotten)" if history.forgotten else ""
+    gone = f" ({history.deleted} of them deleted)" if history.deleted else ""
     parts = [count(history.operations, "operation") + gone]
     for each in history.fetching:
         whom = labelled_name(each.device, each.label)
@@ -112,16 +112,16 @@ def history_line(history: HistoryStatus) -> str:
             known = each.taken + each.waiting + each.more
             parts.append(f"fetching from {whom}: {each.taken:,} of {known:,}{ago}")
         if each.waiting:
-            parts.append(f"{each.waiting} of {whom} wait for what they rest on")
+            parts.append(f"{each.waiting} from {whom} wait for earlier ones")
     seen = history.same + len(history.others)
     if history.others:
         first = history.others[0]
         whom = f"{labelled_name(first.device, first.label)} for {duration(first.seconds)}"
-        parts.append(f"in step with {history.same} of {seen} heard; not with {whom}")
+        parts.append(f"same as {history.same} of {seen} members seen; differs from {whom}")
     elif history.same:
-        parts.append(f"in step with {'everybody' if history.same > 1 else 'the one'} heard")
+        parts.append(f"same as {f'all {history.same} members' if history.same > 1 else 'the one member'} seen")
     if history.never:
-        parts.append(f"{len(history.never)} not heard yet")
+        parts.append(f"{len(history.never)} not seen yet")
     return ", ".join(parts)
 
 
@@ -132,7 +132,7 @@ def devices(status: Status) -> Iterator[tuple[object, ...]]:
     gone = [each for each in status.queues if each.recipient not in members and each.queued]
     found = []
     for name, label, seen, presence in [
-        *((each.device, each.label, each.heard_seconds, _presence(each)) for each in members.values()),
+        *((each.device, each.label, each.last_seen_seconds, _presence(each)) for each in members.values()),
         *((each.recipient, each.label, None, "-") for each in gone),
     ]:
         queue = queues.get(name)
@@ -142,7 +142,7 @@ def devices(status: Status) -> Iterator[tuple[object, ...]]:
             name,
             printable(label) or "-",
             presence,
-            "itself" if name == status.device else "never" if seen is None else f"{duration(seen)} ago",
+            "this device" if name == status.device else "never" if seen is None else f"{duration(seen)} ago",
             queue.queued if queue else 0,
             "-" if since is None else duration(since),
             queue.acknowledged if queue else 0,
@@ -161,7 +161,7 @@ def boards(status: Status) -> Iterator[tuple[object, ...]]:
     """Yield a row for each board on this machine's ports."""
     for board in status.boards:
         if not board.device:
-            yield printable(board.port), "-", f"cannot start for {duration(board.seconds or 0)}", "-"
+            yield printable(board.port), "-", f"failing to start for {duration(board.seconds or 0)}", "-"
             continue
         state = f"{'up' if board.up else 'silent'} for {duration(board.seconds or 0)}"
         if not board.enrolled:

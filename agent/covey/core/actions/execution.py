@@ -40,9 +40,9 @@ from covey.limits.actions import (
 if TYPE_CHECKING:
     from covey.core.records.orders import CommandRecords
 
-_LOST = "this device has lost its records of what it did; it may be done, and is not repeated"
-_FORGOTTEN = "what was to be done was forgotten by all whom this device has met before it came here; nothing was done"
-_WENT_DOWN = "the device went down while it was being done; it may be done, and is not repeated"
+_LOST = "this device has lost its record of what ran; the action may have run, and is not repeated"
+_FORGOTTEN = "all members that this device met had deleted the order's content before it arrived; nothing ran"
+_WENT_DOWN = "the device stopped while the action ran; it may have run, and is not repeated"
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ def check_forward(groups: Groups, board: DeviceKey, recipient: DeviceKey, envelo
     if member is None or COLLECTOR not in member.capabilities:
         raise LocalError(
             "the board sends to a device that is not a collector of its group",
-            hint="make it choose again: covey mcu reset --forget",
+            hint="make it choose again: covey mcu reset --unenrol",
         )
     if len(envelope) > MAXIMUM_BOARD_MESSAGE_BYTES:
         raise LocalError(f"a board's envelope must have at most {MAXIMUM_BOARD_MESSAGE_BYTES} bytes")

@@ -53,7 +53,7 @@ def test_a_window_is_of_what_is_asked_for_and_begins_with_who_is_not_well() -> N
     assert [each.found.label for each in table.window(Wanted(folded="pum", beginning="pum"), 0, 9)] == ["Pump"]
     assert [each.found.label for each in table.window(Wanted(folded="0003", beginning="0003"), 0, 9)] == ["attic"]
     assert table.count(Wanted(folded="0_0%", beginning="0_0%")) == 0
-    assert (table.count(Wanted("away")), table.count(Wanted(group_id=_WEST))) == (1, 0)
+    assert (table.count(Wanted("offline")), table.count(Wanted(group_id=_WEST))) == (1, 0)
 
 
 def test_a_device_is_found_by_its_label_and_else_by_the_beginning_of_its_key() -> None:

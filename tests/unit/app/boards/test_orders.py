@@ -201,7 +201,7 @@ def test_of_a_board_that_takes_no_orders_its_gateway_says_so(site: Site, monkeyp
     site.live(2)
     found = site.outcome(order)
     assert (found["outcome"], found["code"], found["unsigned"]) == ("refused", "action_not_allowed", True)
-    assert "its gateway says so" in site.ok("order", "show", order)
+    assert "reported by its gateway" in site.ok("order", "show", order)
     hidden = ("order", "run", "open-valve", "--secret", "amount", "--for", "orchard")
     assert "cannot receive secrets" in site.fails(*hidden, feed="3\n", code=2)
 

@@ -80,10 +80,10 @@ def test_the_log_names_voter_and_target_of_a_ban(hub: Here) -> None:
     _, line = describe(VoteCast(GroupId(bytes(32)), Action.BAN, pump, own, 1, 2), labels)
     name = pump.hex()[:8]
     assert line == (
-        f"group 00000000: {own.hex()[:8]} hub votes to ban {name} {_SHOWN}; 'covey group ban {name}' agrees"
+        f"group 00000000: {own.hex()[:8]} hub votes to ban {name} {_SHOWN}; to agree: covey group ban {name}"
     )
     _, line = describe(VoteCast(GroupId(bytes(32)), Action.KEEP_OUT, stranger, own, 1, 2), labels)
-    assert f"votes to ban {stranger.hex()}; 'covey" in line
+    assert f"votes to ban {stranger.hex()}; to agree: covey group ban 0" in line
     _, line = describe(GroupDestroyed(manifest, own), DeviceLabels(()))
     assert f"destroyed by {own.hex()[:8]} hub; " in line
 

@@ -90,7 +90,7 @@ def test_after_a_start_silence_and_ages_are_not_known() -> None:
 def test_an_alert_about_an_offline_hub_replaces_all_others() -> None:
     hub, others = _device(0, "itself"), [_device(number, "silent") for number in range(1, 400)]
     (only,) = _wrong(_fleet(hub, *others, listens=False), settled=False)
-    assert "hears no device" in only[1]
+    assert "receives nothing" in only[1]
 
 
 def test_a_storm_says_that_it_is_most_of_the_fleet() -> None:
@@ -98,7 +98,7 @@ def test_a_storm_says_that_it_is_most_of_the_fleet() -> None:
     (begun, ended) = _texts(_fleet(*devices), _fleet(*(replace(each, presence="online") for each in devices)))
     first, second, *names, more = begun.splitlines()
     assert first.startswith("400 of 400 devices are silent since ")
-    assert "look at the relay" in second
+    assert "check the relay" in second
     assert (len(names), more) == (8, "and 392 more: covey fleet")
     assert ended.startswith("400 of 400 devices are back.")
 
@@ -113,10 +113,10 @@ def test_losses_values_disks_and_clocks() -> None:
     hourly = [_value(each, age_minutes=181) for each in ("firmware", f"board/{'ab' * 32}/firmware")]
     assert _wrong(_fleet(_device(1, "online", 38, *hourly))) == []
     assert _wrong(_fleet(_device(1, "online", 38, _value("disk/use", 0.95)))) == [
-        ("disk", "has a disk of which 95% is in use")
+        ("disk", "has a disk that is 95% full")
     ]
     unset = _device(1, "online", 38, _value(clock="unsynchronised"))
-    assert _wrong(_fleet(unset)) == [("clock", "has a clock that no time source has set")]
+    assert _wrong(_fleet(unset)) == [("clock", "has a clock that is not synchronised")]
     nothing = AlertsConfig(
         silent_minutes=0.0, stale_minutes=0.0, disk_percent=0.0, lost=False, clock=False, releases=False
     )
@@ -132,7 +132,7 @@ def test_of_two_disks_of_a_device_the_full_one_counts() -> None:
     for full, roomy in (("a/disk/use", "disk/use"), ("disk/use", "a/disk/use")):
         both = _fleet(_device(1, "online", 38, _value(full, 0.99), _value(roomy, 0.2)))
         (begun,) = _texts(both, both)
-        assert "has a disk of which 99% is in use" in begun
+        assert "has a disk that is 99% full" in begun
 
 
 def test_a_label_of_a_peer_is_one_line() -> None:
@@ -170,9 +170,9 @@ def test_an_alert_reports_a_stopped_release_once_and_its_resumption() -> None:
     goes_on = replace(_fleet(hub), releases=(replace(_RELEASE, state="under way"),))
     begun, ended = _texts_of(goes_on, stopped, stopped, goes_on, goes_on)
     assert begun.startswith(
-        "Covey: 1 roll-out: stopped | release abababab (install for all) has stopped in wave 1: 1 failed, 0 silent of 2"
+        "Covey: 1 release: stopped | release abababab (install for all) has stopped in wave 1: 1 failed, 0 silent of 2"
     )
-    assert ended == "Covey: 1 roll-out: not stopped any more | release abababab is not stopped any more, after 2 h"
+    assert ended == "Covey: 1 release: no longer stopped | release abababab is no longer stopped, after 2 h"
     assert len(_texts_of(stopped, _fleet(hub))) == 2, "one that is no longer among the newest ends, too"
 
 
@@ -181,5 +181,5 @@ def test_an_alert_reports_a_rolled_back_device_once_and_its_recovery() -> None:
     back = FleetRollback(device.key, "pump\n", "cd" * 32, "update", "on 1.0: no sign of life", back=True, at_us=_NOW_US)
     begun, ended = _texts_of(replace(_fleet(hub, device), rollbacks=(back,)), _fleet(hub, device))
     assert "\n" not in begun
-    assert "went back after update: on 1.0: no sign of life since" in begun
-    assert ended.endswith("is well again with update, after 1 h")
+    assert "rolled back after update: on 1.0: no sign of life since" in begun
+    assert ended.endswith("works again with update, after 1 h")

@@ -171,7 +171,7 @@ def test_of_many_that_fall_silent_at_once_each_look_takes_up_some(opened: Device
     for seconds in (1, 130, 136, 136, 136):
         world.clock.now_us = began_us + seconds * _SECOND_US
         found.append(view.survey(world.device, overdue_most=3).summary)
-    begun = ("4 here,", "4 here,", "1 here, 3 silent", "0 here, 4 silent", "0 here, 4 silent")
+    begun = ("4 online,", "4 online,", "1 online, 3 silent", "0 online, 4 silent", "0 online, 4 silent")
     assert [each.startswith(one) for each, one in zip(found, begun, strict=True)] == [True] * 5, found
 
 
@@ -198,8 +198,8 @@ def test_what_waits_for_who_only_joined_says_so(opened: Device) -> None:  # its 
         opened.store.conditions.set("relay 127.0.0.1:1", "up", world.clock.now_us)
     found = _look(view, world)
     [shown] = [each for each in found.devices if each.key == key.hex()]
-    assert (shown.presence, shown.waits_because) == ("unknown", "it was not yet seen running")
-    assert "1 not yet seen running" in found.summary
+    assert (shown.presence, shown.waits_because) == ("unknown", "it was never seen running")
+    assert "1 never seen running" in found.summary
 
 
 def test_who_is_not_heard_any_more_is_silent_at_the_next_look(opened: Device) -> None:

@@ -79,7 +79,7 @@ def test_a_stick_brings_a_history_whole_and_does_no_harm_again(  # accepts: 003.
     assert _texts(ben) == _texts(ann)
     for file in (stick, old):
         assert _imported(ben, file)["taken"] == 0, "an old stick, or the same again, changes nothing"
-    assert ben.ok("history", "verify").startswith("601 operations by 1 author, and 2 versions")
+    assert ben.ok("history", "verify").startswith("601 operations by 1 author, 2 group versions")
     ben.ok("history", "post", "answer")
     ben.ok("history", "export", str(stick), "--for", "ann")
     assert _imported(ann, stick)["taken"] == 1
@@ -164,13 +164,13 @@ def test_a_stick_between_who_forgot_and_who_keeps(pair: tuple[Here, Here], tmp_p
     with open_device(find_state(str(ben.state))) as device, device.store.transaction():  # as its agent does
         [group] = device.node.groups.joined()
         device.node.history.write(group.group_id, Approval(OperationId(bytes.fromhex(checkpoint))), device.now())
-    assert ben.json("history", "delete", "--keep", "0")["forgotten"] == 5
+    assert ben.json("history", "delete", "--keep", "0")["deleted"] == 5
     found = _imported(ben, whole)
     assert (found["taken"], found["waiting"], found["refused"]) == (0, 0, 0), "what was forgotten is known"
     ben.ok("history", "export", str(later))
     found = _imported(ann, later)
     assert (found["taken"], found["waiting"], found["refused"]) == (1, 0, 0)
-    assert ann.json("history", "delete", "--keep", "0")["forgotten"] == 5
+    assert ann.json("history", "delete", "--keep", "0")["deleted"] == 5
 
 
 # What somebody has made up
@@ -249,7 +249,7 @@ def test_of_a_stick_that_somebody_has_made_up_it_is_said_what_was_refused_and_wh
     _made(ann, ben, tmp_path / "stick", make)
     ended = ben.covey("history", "import", str(tmp_path / "stick"))
     assert (ended.code, said in ended.stderr) == (1, True), ended
-    assert "1 new operation, 0 known, 1 refused, 0 resting on what is not here" in ended.stdout
+    assert "1 new operation, 0 known, 1 refused, 0 waiting for earlier ones" in ended.stdout
     assert _texts(ben) == ["a genuine one"]
 
 
@@ -263,5 +263,5 @@ def test_what_follows_what_nobody_has_or_itself_is_said_to_rest_on_that(
     _made(ann, ben, stick, lambda genuine, identity: _next(genuine, identity, parents=_unknown(1), height=2))
     ended = ben.covey("history", "import", str(stick))
     assert ended.code == 0
-    assert "1 new operation, 0 known, 0 refused, 1 resting on what is not here" in ended.stdout
-    assert "hint: import a later file" in ended.stderr
+    assert "1 new operation, 0 known, 0 refused, 1 waiting for earlier ones" in ended.stdout
+    assert "hint: import a file that contains" in ended.stderr

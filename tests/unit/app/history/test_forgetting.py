@@ -32,7 +32,7 @@ def kim(tmp_path: Path) -> Here:
 def _forgotten(kim: Here) -> int:
     kim.ok("history", "post", "the last of its log stays")
     kim.ok("history", "checkpoint")
-    found: int = kim.json("history", "delete", "--keep", "0")["forgotten"]
+    found: int = kim.json("history", "delete", "--keep", "0")["deleted"]
     return found
 
 

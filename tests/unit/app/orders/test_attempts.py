@@ -12,7 +12,7 @@ _MINUTE_S = 60
 
 def _entry(number: int, last_us: int, count: int) -> AttemptEntry:
     name = f"{number:08x}"
-    return AttemptEntry(name, name, "", "not_an_operator", "who is no operator here", count, 0, last_us, "")
+    return AttemptEntry(name, name, "", "not_an_operator", "not an operator here", count, 0, last_us, "")
 
 
 def test_a_flood_of_attempts_writes_few_lines(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_flood_of_attempts_writes_few_lines(tmp_path: Path) -> None:
     role = OrderAttempts(attempts, device.store, lambda _, line: lines.append(line))
     assert role.turn(device.node, device.now) is not None
     assert len(lines) == 3
-    assert "1 order by 00000000, who is no operator here" in lines[0]
+    assert "1 order by 00000000, not an operator here" in lines[0]
     for _ in range(30):
         device.wait(_MINUTE_S)
         tries += 1

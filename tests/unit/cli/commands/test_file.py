@@ -48,7 +48,7 @@ def test_a_verification_that_is_ended_says_what_is_whole(here: Here, interrupted
     interrupted.append("two")  # the newest one first
     ended = here.covey("file", "verify")
     assert ended.code == INTERRUPTED
-    assert ended.stderr.startswith("interrupted: 1 file of 2 whole; the others were not read to their end")
+    assert ended.stderr.startswith("interrupted: 1 of 2 files intact; the others were not checked")
 
 
 def test_an_export_that_is_ended_leaves_nothing_on_the_stick(
@@ -57,7 +57,7 @@ def test_an_export_that_is_ended_leaves_nothing_on_the_stick(
     stick = tmp_path / "stick"
     stick.mkdir()
     ended = here.covey("file", "export", "one", str(stick))
-    assert (ended.code, ended.stderr) == (INTERRUPTED, f"interrupted: nothing of 'one' is at {stick}\n")
+    assert (ended.code, ended.stderr) == (INTERRUPTED, f"interrupted: nothing was written to {stick}\n")
     assert not [*stick.iterdir()]
     interrupted += ["one"]
     here.ok("file", "export", "one", str(stick))
@@ -68,18 +68,18 @@ def test_an_import_that_is_ended_takes_nothing(here: Here, interrupted: list[str
     here.ok("file", "export", "one", str(tmp_path / "sealed"))
     here.ok("file", "delete", "one", "--yes")
     ended = here.covey("file", "import", str(tmp_path / "sealed"))
-    assert (ended.code, ended.stderr) == (INTERRUPTED, "interrupted: nothing was taken; say it again\n")
+    assert (ended.code, ended.stderr) == (INTERRUPTED, "interrupted: nothing was imported; run the command again\n")
     assert [each["state"] for each in here.json("file", "list") if each["name"] == "one"] == ["offered"]
 
 
 def test_each_step_that_takes_its_time_is_shown(here: Here, shown: list[str], tmp_path: Path) -> None:
     (tmp_path / "three").write_bytes(b"one" * 1_001)
     here.ok("file", "put", str(tmp_path / "three"), "--base", "one")
-    assert "0 %  sealed 0 B  three" in shown[0]
-    assert "makes a patch from 'one'" in shown
+    assert "0 %  encrypted 0 B  three" in shown[0]
+    assert "making a patch from 'one'" in shown
     shown.clear()
     here.ok("file", "get", "three", "-o", str(tmp_path / "got"))
-    assert shown[-1] == "writes 2.9 KiB  three"
+    assert shown[-1] == "writing 2.9 KiB  three"
     shown.clear()
     here.ok("file", "verify")
     assert [each.split()[-1] for each in shown[-2:]] == ["two", "one"]
@@ -95,7 +95,7 @@ def test_a_patch_that_is_ended_leaves_the_whole_offered(
     (tmp_path / "three").write_bytes(b"one" * 1_001)
     ended = here.covey("file", "put", str(tmp_path / "three"), "--base", "one")
     assert ended.code == INTERRUPTED
-    assert "interrupted: 'three' is offered whole as " in ended.stderr
+    assert "interrupted: 'three' is offered as " in ended.stderr
     assert "three" in [each["name"] for each in here.json("file", "list")]
 
 

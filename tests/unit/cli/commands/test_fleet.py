@@ -37,7 +37,7 @@ def hub(tmp_path: Path) -> Here:
 def test_orders_and_groups_stand_beside_the_devices(hub: Here) -> None:
     found = hub.json("fleet")
     [group] = found["groups"]
-    assert (group["title"], group["members"], group["here"]) == ("Orchard", 2, 1)
+    assert (group["title"], group["members"], group["online"]) == ("Orchard", 2, 1)
     assert (found["orders"], found["invitations"]) == ([], [])
     given = hub.json("setting", "set", "telemetry.batch_seconds", "20", "--for", "all")["id"]
     [order] = hub.json("fleet")["orders"]
@@ -58,9 +58,9 @@ def test_a_device_has_a_story(hub: Here) -> None:
         opened.node.order_results.keep(group.group_id, LEE.signing_public, result, opened.now())
         opened.node.history.write(group.group_id, Obeying(), opened.now())
     story = [each["what"] for each in hub.json("fleet", "lee")["story"]]
-    assert story[-1].startswith("let into Orchard by ")
+    assert story[-1].startswith("added to Orchard by ")
     assert any(each.endswith("done with 3: the pump\N{REPLACEMENT CHARACTER}[2J hangs") for each in story), story
-    assert "let into Orchard by" in hub.ok("fleet", "lee")
+    assert "added to Orchard by" in hub.ok("fleet", "lee")
     own = next(each["key"] for each in hub.json("fleet")["devices"] if each["presence"] == "itself")
     story = [each["what"] for each in hub.json("fleet", own)["story"]]
     assert {"wrote a profile: Orchard", "obeys commands from here on"} <= {*story}, story
@@ -83,8 +83,8 @@ def test_where_readings_are_is_shown(hub: Here) -> None:
         raw = write_message(LEE, MessageType.LOSS, own, group, incarnation, 9, LinkSeq(9), 5, loss)
         assert opened.store.landing.land(read_message(raw), 1_000_000)
     shown = hub.ok("fleet", "lee")
-    assert "missing   3 messages on the way, which later ones have overtaken" in shown
-    assert "landing   1 message not in the vault yet" in shown
+    assert "missing   3 messages in transit: later ones arrived first" in shown
+    assert "storing   1 message not in the vault yet" in shown
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_a_device_that_went_back_is_shown_until_the_action_ends_well(hub: Here) 
     found = hub.json("fleet")
     [rollback] = found["rollbacks"]
     assert (rollback["label"], rollback["action"], rollback["back"]) == ("lee", "update", True)
-    [trouble] = [each for each in found["troubles"] if "went back" in each["what"]]
+    [trouble] = [each for each in found["troubles"] if "rolled back" in each["what"]]
     assert trouble["hint"] == f"covey order show {orders[0].id.hex()[:8]}"
     assert "\x1b" not in hub.ok("fleet")
     with open_device(find_state(str(hub.state))) as opened, opened.store.transaction():
@@ -122,11 +122,11 @@ def test_the_fleet_lists_a_board_under_its_gateway_with_the_reason_why_messages_
         opened.store.received.set(LEE.signing_public, Incarnation(bytes(8)), SequenceSet(3, ((6, 7), (9, 9))))
     found = hub.json("fleet")
     [lee] = [each for each in found["devices"] if each["label"] == "lee"]
-    assert (lee["missing"], lee["waits_because"]) == (3, "no relay is reached")
+    assert (lee["missing"], lee["waits_because"]) == (3, "no relay connection")
     assert next(each for each in found["devices"] if each["key"] == own)["gateway"] == lee["key"]
     shown = hub.ok("fleet", "lee")
     assert "boards    " in shown
-    assert ": no relay is reached" in shown
+    assert ": no relay connection" in shown
     assert [each["kind"] for each in hub.json("fleet", "lee")["outbox"]]
     assert f"behind    {lee['device']} lee" in hub.ok("fleet", own[:12])
 
@@ -139,14 +139,15 @@ def test_of_a_large_fleet_the_first_devices_stand_there_and_the_others_are_count
     monkeypatch.setattr(cmd_fleet, "_DEVICES", 1)
     shown = hub.ok("fleet")
     assert "unknown" in shown, "who is not well stands first"
-    assert "itself" not in shown
-    assert "and 1 more: --all lists them, --only away those that are not here\n" in shown
-    assert "itself" in hub.ok("fleet", "--all")
+    assert "  this device  " not in shown
+    assert "and 1 more: --all lists all, --only offline those that are offline\n" in shown
+    assert "  this device  " in hub.ok("fleet", "--all")
     assert len(hub.json("fleet")["devices"]) == 2
-    for kind, listed in (("here", "itself"), ("away", "unknown"), ("lost", "")):
+    for kind, listed in (("online", "itself"), ("offline", "unknown"), ("lost", "")):
         shown = hub.ok("fleet", "--only", kind)
         assert "more:" not in shown
-        assert [each for each in ("itself", "unknown") if each in shown] == [listed] * bool(listed)
+        cells = {"itself": "  this device  ", "unknown": "  unknown  "}
+        assert [name for name, cell in cells.items() if cell in shown] == [listed] * bool(listed)
         assert [each["presence"] for each in hub.json("fleet", "--only", kind)["devices"]] == [listed] * bool(listed)
     assert "cannot be used with one device" in hub.fails("fleet", "lee", "--all", code=2)
 

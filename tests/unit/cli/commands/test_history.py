@@ -51,8 +51,8 @@ def test_what_is_noted_is_logged_shown_and_verified(  # accepts: 003.04, 003.24,
     assert len(_entries(ann, "--since", "1h", "--author", "ann")) == 4
     assert f"(about {first[:8]}) oiled" in ann.ok("history")
     assert ann.ok("history", "show", second[:8], "--raw") == "oiled"
-    assert f"instead of    {first}" in ann.ok("history", "show", _entries(ann)[2]["id"])
-    assert ann.ok("history", "verify").startswith("4 operations by 1 author, and 1 version of the group")
+    assert f"replaces      {first}" in ann.ok("history", "show", _entries(ann)[2]["id"])
+    assert ann.ok("history", "verify").startswith("4 operations by 1 author, 1 group version from version ")
     assert ann.json("history", "verify")["complaints"] == []
 
 
@@ -92,27 +92,27 @@ def test_a_peers_text_cannot_play_with_the_terminal(ann: Here) -> None:
 
 @pytest.mark.slow
 def test_sessions_begin_and_end(ann: Here) -> None:  # accepts: 003.76, 003.79
-    assert "no session was ever begun" in ann.ok("history", "sessions")
+    assert "no sessions" in ann.ok("history", "sessions")
     first = ann.json("history", "start-session", "https://meet.example/pumps")["id"]
     second = ann.json("history", "start-session", "geo:48.2,16.4")["id"]
-    assert ann.ok("history", "end-session").startswith(f"session {second[:8]} is over; it took")
+    assert ann.ok("history", "end-session").startswith(f"ended session {second[:8]} after ")
     rows = ann.json("history", "sessions")
     assert [(each["id"], each["uri"], each["ended_at_us"] is None) for each in rows] == [
         (first, "https://meet.example/pumps", True),
         (second, "geo:48.2,16.4", False),
     ]
-    assert "goes on" in ann.ok("history", "sessions")
+    assert "  open  " in ann.ok("history", "sessions")
     assert "no open session has that id" in ann.fails("history", "end-session", second[:8], code=1)
     ann.ok("history", "end-session", first[:8])
     assert "this device has no open session" in ann.fails("history", "end-session", code=1)
-    assert f"session {first[:8]} is over: https://meet.example/pumps" in ann.ok("history", "--last", "1")
+    assert f"session {first[:8]} ended: https://meet.example/pumps" in ann.ok("history", "--last", "1")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["", "the shed", "the:shed behind", "https:", "a:" + "a" * 3_000])
 def test_a_session_is_where_a_program_can_bring_people(ann: Here, place: str) -> None:
     assert "is not a URI of at most 2048 bytes" in ann.fails("history", "start-session", place, code=2)
-    assert "no session was ever begun" in ann.ok("history", "sessions")
+    assert "no sessions" in ann.ok("history", "sessions")
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_group_has_a_title_a_description_and_a_picture(  # accepts: 003.59, 00
     assert ann.json("group", "show")["title"] == "Pumps"
     assert ann.json("group", "show")["mode"] == "invites-only"
     assert "--mode" in ann.fails("group", "profile", "--mode", "public", code=2), "which nobody can change"
-    assert "the group is called 'Pumps'" in ann.ok("history", "--last", "1")
+    assert "named the group 'Pumps'" in ann.ok("history", "--last", "1")
     large = tmp_path / "large.png"
     large.write_bytes(bytes(50_000))
     assert "more than 49152 bytes" in ann.fails("group", "profile", "--avatar", str(large), code=2)
@@ -192,7 +192,7 @@ def test_what_a_removed_member_hands_in_late_is_shown_as_void_and_changes_nothin
     assert {each["text"]: each["void"] for each in _entries(ann, "--type", "note")} == {"I was here": True}
     assert "(void) I was here" in ann.ok("history")
     assert len(_entries(ann, "--author", ben.signing_public.hex()[:8])) == 2, "who did that? it is no member any more"
-    assert ann.ok("history", "verify").rstrip().endswith("all hold; 2 operations of removed members void")
+    assert ann.ok("history", "verify").rstrip().endswith("all valid; 2 operations of removed members void")
     assert ann.json("group", "show")["title"] == "Pumps"
     ann.ok("history", "post", "goes on")
     assert not {each.id.hex() for each in late} & set(_entries(ann)[-1]["parents"])
@@ -210,7 +210,7 @@ def test_a_fork_is_shown_as_a_proof(ann: Here) -> None:
     assert ann.ok("history").count("(fork) ") == 2
     assert f"1 fork by {ben.signing_public.hex()[:8]} ben, both branches kept" in ann.ok("history", "verify")
     assert ann.json("history", "verify")["forked"] == [ben.signing_public.hex()]
-    assert "its author has written two under one number" in ann.ok("history", "show", rivals[0].id.hex())
+    assert "its author wrote two under one number" in ann.ok("history", "show", rivals[0].id.hex())
 
 
 @pytest.mark.slow
@@ -279,9 +279,9 @@ def test_what_a_checkpoint_covers_is_forgotten(ann: Here, tmp_path: Path) -> Non
     kim.ok("history", "post", "the last one")
     checkpoint = kim.json("history", "checkpoint")["id"]
     assert "no age is given" in kim.fails("history", "delete", code=2)
-    assert kim.json("history", "delete", "--keep", "1d")["forgotten"] == 0
-    assert kim.json("history", "delete", "--keep", "0") == {"checkpoint": checkpoint, "forgotten": 3, "in_all": 3}
-    line = "signed by 1 of 1; 3 earlier operations are not kept here"
+    assert kim.json("history", "delete", "--keep", "1d")["deleted"] == 0
+    assert kim.json("history", "delete", "--keep", "0") == {"checkpoint": checkpoint, "deleted": 3, "in_all": 3}
+    line = "signed by 1 of 1; 3 earlier operations were deleted here"
     assert line in kim.ok("history", "verify")
     assert "which a checkpoint covers" in kim.fails("history", "show", note, code=1)
     assert note not in {each["id"] for each in _entries(kim)}
@@ -290,4 +290,4 @@ def test_what_a_checkpoint_covers_is_forgotten(ann: Here, tmp_path: Path) -> Non
     assert kim.json("history", "checkpoint")["counts"]
     assert kim.json("history", "delete", "--keep", "0")["in_all"] == 6
     assert kim.json("history", "verify")["complaints"] == []
-    assert "(6 of them forgotten)" in kim.ok("check", "--offline")
+    assert "(6 of them deleted)" in kim.ok("check", "--offline")

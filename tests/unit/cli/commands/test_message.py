@@ -14,8 +14,8 @@ from tests.command import Here
 @pytest.mark.parametrize(
     ("action", "says"),
     [
-        ("export", "interrupted: files that are in {} are whole; everything stays queued here"),
-        ("import", "interrupted: what was read so far is taken; the same files may be imported again"),
+        ("export", "interrupted: the files in {} are complete; all messages stay queued here"),
+        ("import", "interrupted: the messages read so far are imported; import the same files again to continue"),
     ],
 )
 def test_what_stays_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, says: str) -> None:

@@ -24,7 +24,7 @@ def kim(tmp_path: Path) -> Here:
 
 @pytest.mark.slow
 def test_what_is_ordered_shows_in_the_difference_and_in_the_history(kim: Here) -> None:
-    assert "nobody has ever set it" in kim.ok("setting", "history", "app.mode")
+    assert "no operator has set it" in kim.ok("setting", "history", "app.mode")
     assert "nothing is set" in kim.ok("setting", "diff")
     first = kim.json("setting", "set", "app.mode", "eco")
     assert first["devices"] == 1
@@ -43,7 +43,7 @@ def test_what_is_ordered_shows_in_the_difference_and_in_the_history(kim: Here) -
     ]
     assert entries[0]["id"] == first["id"]
     kim.ok("setting", "unset", "app.mode")
-    assert "(its own)" in kim.ok("setting", "diff", "app.mode")
+    assert "(own value)" in kim.ok("setting", "diff", "app.mode")
     assert "no operator has set anything" in kim.ok("setting")
     assert "no operator has set app.mode on" in kim.ok("setting", "get", "app.mode")
 
@@ -57,8 +57,10 @@ def test_a_setting_that_reverted_itself_is_shown_in_every_view(kim: Here) -> Non
     _agent_runs(kim, fails_with="the agent does not come up")
     shown = kim.ok("setting", "get")
     assert re.search(r"presence\.interval_seconds +60 +reverted .* the agent does not come up", shown)
-    assert re.search(r" 9 +reverted to 60 +the agent does not come up\n0 of 1 agree", kim.ok("setting", "diff"))
-    assert "what became of it: covey setting diff" in kim.ok("order", "show", order[:8])
+    assert re.search(
+        r" 9 +reverted to 60 +the agent does not come up\n0 of 1 ordered value in use", kim.ok("setting", "diff")
+    )
+    assert "results: covey setting diff" in kim.ok("order", "show", order[:8])
     first, last = kim.json("setting", "history", "presence.interval_seconds")
     name = f"{kim.json('status')['device']} kim"
     assert (first["reverted"], last["reverted"], last["id"]) == ([], [name], order)

@@ -39,10 +39,10 @@ def test_a_deletion_is_noted_and_signed(tmp_path: Path, tables: Path, monkeypatc
     assert (refused.code, "--no-note" in refused.stderr) == (78, True), "nobody is there to be told"
     kim.ok("group", "create")
     would = _json(*words, "--dry-run")
-    assert would == {"deleted": False, "what": f"all of {ONE}", "rows": ROWS, "noted": False}
+    assert would == {"deleted": False, "what": f"all readings of {ONE}", "rows": ROWS, "noted": False}
     assert ONE not in kim.ok("history", "log")
     assert _json(*words) == {**would, "deleted": True, "noted": True}
     rows = "1 of devices, 1 of clocks, 1 of rollups, 2 of readings"
-    assert f"deleted all of {ONE} from tables: {rows}" in kim.ok("history", "log", "--json")
+    assert f"deleted all readings of {ONE} from tables: {rows}" in kim.ok("history", "log", "--json")
     assert _json(*words, "--no-note") == {**would, "deleted": True, "rows": {}}
     assert kim.json("history", "verify")["complaints"] == []

@@ -15,15 +15,15 @@ WAITING = CatchUpStatus("0a1b2c3d", "pump", 5, 3, more=0, seconds=1)
     ("history", "line"),
     [
         (HistoryStatus(0, 0, (), (), ()), "0 operations"),
-        (HistoryStatus(9_900, 0, (), (), (), 9_120), "9900 operations (9120 of them forgotten)"),
-        (HistoryStatus(1, 1, (), (), ()), "1 operation, in step with the one heard"),
-        (HistoryStatus(9, 3, (), ("0a1b2c3d",), ()), "9 operations, in step with everybody heard, 1 not heard yet"),
+        (HistoryStatus(9_900, 0, (), (), (), 9_120), "9900 operations (9120 of them deleted)"),
+        (HistoryStatus(1, 1, (), (), ()), "1 operation, same as the one member seen"),
+        (HistoryStatus(9, 3, (), ("0a1b2c3d",), ()), "9 operations, same as all 3 members seen, 1 not seen yet"),
         (HistoryStatus(9, 0, (), (), (FETCHED,)), "9 operations, fetching from 0a1b2c3d pump: 240 of 1,300"),
         (
             HistoryStatus(9, 1, (OtherHeads("0a1b2c3d", "pump", 7_200),), (), (WAITING,)),
             (
-                "9 operations, 3 of 0a1b2c3d pump wait for what they rest on, "
-                "in step with 1 of 2 heard; not with 0a1b2c3d pump for 2 h"
+                "9 operations, 3 from 0a1b2c3d pump wait for earlier ones, "
+                "same as 1 of 2 members seen; differs from 0a1b2c3d pump for 2 h"
             ),
         ),
     ],
@@ -35,5 +35,5 @@ def test_a_history_in_a_line(history: HistoryStatus, line: str) -> None:
 def test_what_came_of_orders_in_a_line() -> None:
     assert what_came({"duplicates": 4}) == ""
     counters = {"attempts_not_an_operator": 2, "attempts_was_removed": 1, "commands_done": 37, "commands_failed": 2}
-    expected = "; commands: 37 done, 2 failed; 3 orders without a say here: covey order refused"
+    expected = "; commands: 37 done, 2 failed; 3 orders refused: covey order refused"
     assert what_came(counters) == expected

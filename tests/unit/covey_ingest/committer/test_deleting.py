@@ -86,7 +86,7 @@ def test_all_of_a_device_goes_and_a_day_later_no_object_names_it(
     would = _run(capsys, *words, "--dry-run")
     assert store.objects == before, "nothing was changed"
     due = {"devices": 1, "clocks": 1, "rollups": 2, "readings": 8}
-    assert would == {"deleted": False, "what": f"all of {ONE}", "rows": due}
+    assert would == {"deleted": False, "what": f"all readings of {ONE}", "rows": due}
     assert _run(capsys, *words)["rows"] == would["rows"]
     for table in ("readings", "devices", "clocks", "rollups"):
         assert _standing(ONE, table) == [], table

@@ -1,4 +1,4 @@
-"""`covey requests`: list, accept or decline invitations to further groups; change one's mind."""
+"""`covey request`: list, accept or decline invitations to further groups; change one's mind."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _list(device: Device, options: argparse.Namespace) -> None:
         who = labelled_name(group.inviter[:8], group.label)
         print(f"syncing  {group.group_id[:8]}, invited by {who}; missing: {group.missing}")
     if not waiting:
-        print("no invitation waits")
+        print("no invitations")
         return
     now_us = device.now().wall_us
     rows = [
@@ -63,7 +63,7 @@ def _list(device: Device, options: argparse.Namespace) -> None:
         )
         for each in waiting
     ]
-    print_table(["group", "invited by", "members", "ends in"], rows)
+    print_table(["group", "invited by", "members", "expires in"], rows)
     for each in waiting:
         for line in each.description.splitlines():
             print(f"{each.group_id[:8]}  {printable(line)}")
@@ -85,7 +85,7 @@ def _list_declined(device: Device, *, as_json: bool) -> None:
     if as_json:
         print_json([to_json(each) for each in declined])
     elif not declined:
-        print("no group was declined")
+        print("no declined groups")
     else:
         rows = [
             (each.group_id[:8], f"{datetime.fromtimestamp(each.declined_at_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC")
@@ -101,7 +101,7 @@ def _accept(device: Device, options: argparse.Namespace) -> int:
     if options.json:
         print_json({"accepted": group_id.hex()})
     else:
-        print("accepted; the agent goes on with it", file=sys.stderr)
+        print("accepted; the agent joins the group", file=sys.stderr)
     return 0
 
 
@@ -110,8 +110,8 @@ def _decline(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json({"declined": group_id.hex()})
     else:
-        name = group_id.hex()[:8]
-        print(f"declined, whoever invites again; nobody is told. To change that: covey requests reconsider {name}")
+        undo = f"covey request reconsider {group_id.hex()[:8]}"
+        print(f"declined; the inviter is not notified, and new invitations stay hidden. To undo: {undo}")
 
 
 def _reconsider(device: Device, options: argparse.Namespace) -> None:
@@ -119,4 +119,4 @@ def _reconsider(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json({"reconsidered": group_id.hex()})
     else:
-        print("invitations to it come up again; one that waits is in 'covey requests'")
+        print("invitations to this group are shown again; to list them: covey request")
