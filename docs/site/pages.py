@@ -13,6 +13,7 @@ from covey import errors
 from covey.app.api.operations import api_description
 from covey.cli.command_tree import Argument, Command, Takes, commands
 from covey.cli.main import main
+from covey.cli.words import WORDS
 from covey.config.settings import Setting, settings, toml_value
 
 _COMMON = {"--help", "--state", "--config", "--passphrase-file"}
@@ -40,6 +41,11 @@ def commands_page() -> str:
         "",
         "Each command also takes `--state DIR`, `--config FILE` and `--passphrase-file FILE`.",
         "Read [exit codes and common options](../how-to/index.md#every-command) once.",
+        "",
+        "## Words",
+        "",
+        "`covey help words` prints this list.",
+        *_table(("word", "meaning"), WORDS.items()),
     ]
     for command in commands():
         lines += ["", f"## covey {command.name}", "", _sentence(command.summary)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from covey.app.wording import count
 from covey.cli.command_tree import Command, commands, every_command
 from covey.cli.main import main
+from covey.cli.words import WORDS
 from tests.command import Here, covey
 
 _EVERY = list(every_command())
@@ -45,6 +47,13 @@ def test_every_command_is_in_the_list_of_all() -> None:
     assert max(map(len, shown.splitlines())) <= 80
     topics = [part.splitlines()[0] for part in shown.split("\n\n") if part.splitlines()[0].endswith(":")]
     assert (topics[0], len(topics)) == ("set up:", 7)
+
+
+def test_help_explains_the_words_of_the_output() -> None:
+    shown = covey("help", "words").stdout
+    assert re.search("^vault +the encrypted store of readings", shown, re.MULTILINE)
+    assert [line.partition(" ")[0] for line in shown.splitlines()] == sorted(WORDS)
+    assert all(len(line) <= 90 for line in shown.splitlines())
 
 
 def test_help_explains_a_command_and_an_action() -> None:

@@ -1,4 +1,4 @@
-"""`covey help`: explain a command or one of its actions, or list all commands."""
+"""`covey help`: explain a command, one of its actions or the words of the output, or list all commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from covey.errors import UsageError
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("topic", nargs="?", metavar="COMMAND", help="command to explain; 'all' lists all commands")
+    parser.add_argument(
+        "topic", nargs="?", metavar="COMMAND", help="command to explain; 'all' lists all; 'words': glossary"
+    )
     parser.add_argument("action", nargs="?", metavar="NAME", help="action of this command, e.g. 'covey help group ban'")
 
 
@@ -21,10 +23,18 @@ def run(options: argparse.Namespace) -> int:
         text = first_screen()
     elif options.topic == "all" and options.action is None:
         text = all_commands()
+    elif options.topic == "words" and options.action is None:
+        text = _glossary()
     else:
         text = _explained(options.topic, options.action)
     print(text, end="")
     return 0
+
+
+def _glossary() -> str:
+    from covey.cli.words import WORDS
+
+    return "".join(f"{word:<12} {meaning}\n" for word, meaning in WORDS.items())
 
 
 def _explained(topic: str, action: str | None) -> str:
