@@ -39,24 +39,24 @@ class IngestMetrics:
         self._counters = {
             name: Counter(f"covey_ingest_{name}", meaning, registry=self._registry)
             for name, meaning in (
-                ("batches", "Micro-batches that were committed"),
-                ("messages", "Messages of telemetry that were taken in"),
-                ("readings", "Rows of the table of readings"),
-                ("bytes", "Bytes of the files of readings"),
-                ("losses", "Ranges that devices admit to have lost"),
-                ("repeats", "Messages that were in the tables already"),
-                ("quarantined", "What could not be used"),
-                ("repaired", "Segments that had been passed over, and were read after all"),
-                ("unverified", "What was quarantined for a signature or a seal"),
+                ("batches", "Micro-batches committed"),
+                ("messages", "Telemetry messages read"),
+                ("readings", "Rows written to the readings table"),
+                ("bytes", "Bytes written for readings"),
+                ("losses", "Ranges of messages that devices report as lost"),
+                ("repeats", "Duplicate messages"),
+                ("quarantined", "Entries quarantined"),
+                ("repaired", "Segments skipped earlier and read now"),
+                ("unverified", "Entries quarantined for a signature or encryption error"),
             )
         }
         self._gauges = {
             name: Gauge(f"covey_ingest_{name}", meaning, registry=self._registry)
             for name, meaning in (
-                ("seconds", "Time that the last micro-batch took"),
-                ("lag_segments", "Segments that the vault lists and the tables lack"),
+                ("seconds", "Duration of the last micro-batch"),
+                ("lag_segments", "Segments in the vault that are not in the tables yet"),
                 ("lag_seconds", "Age of the newest arrival in the tables while segments wait, else 0"),
-                ("newest_arrival_seconds", "The newest arrival in the tables, since 1970"),
+                ("newest_arrival_seconds", "Time of the newest arrival in the tables"),
             )
         }
         try:

@@ -44,7 +44,7 @@ def test_a_trouble_is_reported_once_and_so_is_its_end(new_gateway: Callable[[str
     for key, value in {"label": "orchard", "presence.interval_seconds": "1"}.items():
         device.ok("config", "set", key, value)
     assert hub.json("alert", "list")["watched"] is False
-    assert "no process watches alerts" in hub.covey("alert", "list").stderr
+    assert "no process watches the fleet" in hub.covey("alert", "list").stderr
     hub.ok("group", "create", "--capability", "collector")
     assert "program: " in hub.covey("alert", "test").stdout
     (tmp_path / "told").mkdir()

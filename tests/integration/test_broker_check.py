@@ -58,11 +58,11 @@ def test_subscriptions_that_nothing_bounds_are_found_and_harm_nobody(broker: Bro
 _LACKS: dict[str, tuple[Mapping[str, str | None], str]] = {
     "takes_large_envelopes": ({"max_packet_size": "1000000"}, "up to 1000000 bytes"),
     "bounds_packets": ({"max_packet_size": None}, "4001024 bytes"),
-    "inboxes_are_read_by_owners": ({"acl_file": "pattern read covey/1/in/+"}, "what was sent to the other"),
+    "inboxes_are_read_by_owners": ({"acl_file": "pattern read covey/1/in/+"}, "messages for the other"),
     "sessions_are_kept_from_others": ({"use_username_as_clientid": "false"}, "client id"),
     "all_else_is_closed": ({"acl_file": "pattern readwrite covey-check/#"}, "covey-check/"),
-    "refuses_retained": ({"retain_available": "true"}, "at every connection"),
-    "enrolment_is_confined": ({"acl_file": "-topic deny covey/1/in/#"}, "writes to inboxes"),
+    "refuses_retained": ({"retain_available": "true"}, "retained messages"),
+    "enrolment_is_confined": ({"acl_file": "-topic deny covey/1/in/#"}, "write to inboxes"),
     "delivers": ({"acl_file": "-pattern write covey/1/in/+"}, "does not deliver"),
 }
 """Property: what is changed in the committed configuration (a line more or, with -, less in the ACL), what is said."""

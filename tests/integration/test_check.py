@@ -54,7 +54,7 @@ def test_all_is_well(new_gateway: Callable[[str], Gateway]) -> None:
         name: each for name, each in found.items() if each[0] not in {"ok", "skipped"} and name not in _ELSEWHERE
     } == {}
     assert set(found) == {each.name for each in CHECKS}
-    assert "signed in" in found["credential"][1]
+    assert "connected" in found["credential"][1]
     one.end()
     assert "accepts this device" in _findings(one, code=0)["credential"][1]
     text = one.ok("check", "--offline")

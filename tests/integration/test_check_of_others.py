@@ -161,7 +161,7 @@ def test_members_who_know_more(new_gateway: Callable[[str], Gateway]) -> None:
     [finding] = _agreement(two)
     assert finding.level is Level.WARNING
     assert finding.line.endswith("members know version 4, this device 2")
-    assert "asks for what is missing" in finding.hint
+    assert "requests what is missing" in finding.hint
 
 
 def test_a_relay_that_takes_no_manifest_of_a_group(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_boards(tmp_path: Path) -> None:
     with store.transaction():
         store.boards.note(AttachedBoard(str(place), keys, "covey 1", True, True, 1, {}, "Scd41: OSError (19)"))
     found = [line for level, line, _ in _found(alone, "boards", "--offline") if level == "warning"]
-    assert f"the board on {place} says: Scd41: OSError (19)" in found
+    assert f"the board on {place} reports: Scd41: OSError (19)" in found
     assert "Scd41: OSError (19)" in alone.ok("mcu", "stats")
     assert any("says: Scd41" in line for line in alone.json("status")["troubles"])
     assert all("identity.key" not in hint for _, _, hint in _found(alone, "boards", "--offline"))

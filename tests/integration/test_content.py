@@ -67,15 +67,15 @@ def test_a_file_reaches_who_asks_for_it_and_nobody_else(fleet: list[Gateway], or
     assert got["path"] == str(target)
     wait_until(lambda: hub.json("file", "show", put["id"][:8])["holders"] == 1, "the author hears of it")
     assert not [*barn.state.glob("state.content/*")], "nobody asked for it there"
-    assert "1 file of 1 whole" in shed.ok("file", "verify")
+    assert "1 of 1 file intact" in shed.ok("file", "verify")
     _damage(shed, put["hash"])
     shed.ok("file", "get", original.name, "-o", str(target), "--force")
     assert target.read_bytes() == original.read_bytes(), "what the disk has changed is fetched anew"
     (shed.state / "state.content" / put["hash"]).unlink()
     shed.ok("file", "get", original.name, "-o", str(target), "--force")
     _damage(shed, put["hash"])
-    assert f"damaged: {original.name}; it is fetched anew" in shed.covey("file", "verify").stdout
-    wait_until(lambda: "1 file of 1 whole" in shed.covey("file", "verify").stdout, "it is whole again")
+    assert f"damaged: {original.name}; fetching it again" in shed.covey("file", "verify").stdout
+    wait_until(lambda: "1 of 1 file intact" in shed.covey("file", "verify").stdout, "it is whole again")
     hub.kill()
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -93,7 +93,7 @@ def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], mode
     shed.ok("file", "get", "later", "-o", str(tmp_path / "later of one"))
     assert (tmp_path / "later of one").read_bytes() == later.read_bytes()
     here = [each["name"] for each in shed.json("file", "list") if each["state"] == "here"]
-    assert any(name.endswith(".covey-patch") for name in here), "it came as a patch"
+    assert any(name.endswith(".covey-patch") for name in here), "fetched as a patch"
     patch = next(each["id"] for each in barn.json("file", "list") if each["name"].endswith(".covey-patch"))
     assert "sealed for other devices" in barn.fails("file", "get", patch, "-o", str(tmp_path / "of another"), code=1)
     assert not (tmp_path / "of another").exists()

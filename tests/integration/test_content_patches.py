@@ -56,7 +56,7 @@ def test_a_new_version_comes_as_a_patch_and_the_whole_where_that_fails(
 
     other = tmp_path / "other.bin"
     other.write_bytes(random.Random(9).randbytes(_SIZE))
-    assert "none is offered" in hub.ok("file", "put", str(other), "--base", "v1.bin")
+    assert "no patch offered" in hub.ok("file", "put", str(other), "--base", "v1.bin")
 
     program = Client(shed.state / "api.sock").content
     v4 = tmp_path / "v4.bin"

@@ -34,7 +34,7 @@ def test_everything_comes_at_least_once_through_kills_and_once_by_its_id(tmp_pat
     with receiver() as web:
         fleet = _fleet(tmp_path, web)
         hub = fleet.hub
-        assert "no process sends readings on" in hub.covey("check", "--offline").stdout
+        assert "no process forwards readings" in hub.covey("check", "--offline").stdout
         web.answers = [0, 503, 0, 0, 200, 0]  # what hangs up has taken it
         for seen in (1, 2, 4):
             hub.start("door", "run")
@@ -44,7 +44,7 @@ def test_everything_comes_at_least_once_through_kills_and_once_by_its_id(tmp_pat
         try:
             wait_until(lambda: len(web.messages()) == 600, "all have come")
             wait_until(lambda: hub.json("door", "status")[0]["messages"] == 600, "and that is noted")
-            assert "already sends readings on" in hub.fails("door", "run", code=1)
+            assert "already forwards readings" in hub.fails("door", "run", code=1)
             (status,) = hub.json("door", "status")
             assert (status["readings"], status["behind"], status["gaps"]) == (2_400, 0, 0)
             assert "1 door sending on: cloud" in hub.covey("check", "--offline").stdout
@@ -102,7 +102,7 @@ def test_a_door_that_is_down_holds_up_no_other(tmp_path: Path) -> None:
             wait_until(lambda: len(web.messages()) == 600, "the webhook has everything")
             wait_until(lambda: hub.json("door", "status")[2]["messages"] == 600, "so has the receiver of metrics")
             wait_until(lambda: hub.json("door", "status")[1]["attempts"], "the third one is waited for")
-            assert "down has sent nothing on" in hub.covey("check", "--offline").stdout
+            assert "down has forwarded nothing" in hub.covey("check", "--offline").stdout
             assert "2 doors sending on: cloud, metrics" in hub.covey("check", "--offline").stdout
         finally:
             hub.kill()
@@ -112,7 +112,7 @@ def test_a_person_tries_a_door_and_is_helped(tmp_path: Path) -> None:
     with receiver() as web:
         fleet = _fleet(tmp_path, web)
         hub = fleet.hub
-        assert hub.ok("door", "test") == "cloud: taken\n"
+        assert hub.ok("door", "test") == "cloud: accepted\n"
         ((message,),) = (post.document["messages"] for post in web.posts)
         assert (message["label"], message["readings"][0]["name"]) == ("hub", "covey-test")
         web.answers = [500]
@@ -123,7 +123,7 @@ def test_a_person_tries_a_door_and_is_helped(tmp_path: Path) -> None:
         )
         assert "no door clod" in hub.fails("door", "test", "clod", code=2)
         assert hub.json("door") == [{"name": "cloud", "kind": "webhook", "to": f"http://127.0.0.1:{web.port}"}]
-        assert "nobody runs it" in hub.ok("door", "status")
+        assert "not running: covey door run" in hub.ok("door", "status")
 
 
 def test_a_device_without_doors_or_vault_is_helped(tmp_path: Path) -> None:

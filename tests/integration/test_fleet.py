@@ -25,7 +25,7 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path
     assert "  ! here: this device is in no group: covey join CODE, or covey group create\n" in collector.ok("fleet")
     collector.ok("group", "create", "--capability", "collector")
     collector.ok("config", "set", "vault.segment_seconds", "0.1")
-    assert collector.json("fleet")["summary"] == "no other device yet (covey invite)"
+    assert collector.json("fleet")["summary"] == "no other device yet (add one: covey invite)"
     collector.start("collect", "--no-sensors", "--vault", str(tmp_path / "elsewhere"))
     collector.invite(device)
     joined = collector.json("fleet")

@@ -115,7 +115,7 @@ def test_what_is_sent_is_handed_over_in_one_step(fleet: list[Gateway]) -> None: 
         return await asked.hand_over()
 
     assert asyncio.run(beside())["handed_over"] == [shed.author[:8]]
-    assert "handed over: what waits for" in laptop.ok(
+    assert "handed over: messages for" in laptop.ok(
         "message", "send", "--text", "word 2", "--to", "shed", "--hand-over"
     )
     laptop.kill()
@@ -150,7 +150,7 @@ def test_a_mailbox_is_seen_checked_and_emptied(fleet: list[Gateway]) -> None:
     post, laptop, shed = fleet
     shed.kill()
     laptop.ok("message", "send", "--text", "kept", "--to", shed.author)
-    assert "handed over: what waits for" in laptop.ok("mailbox", "hand-over")
+    assert "handed over: messages for" in laptop.ok("mailbox", "hand-over")
     assert "1 envelope" in post.ok("mailbox", "status")
     assert post.json("status")["mailbox"]["blobs"] == 1
     assert "covey_mailbox_blobs 1" in post.ok("metrics")

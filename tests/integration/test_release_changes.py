@@ -100,8 +100,8 @@ def test_what_is_on_trial_when_a_release_is_aborted_falls_back(
     gives = _begun(fleet, "--waves", "100%")
     gives.send_signal(signal.SIGINT)
     assert gives.wait(GUARD_S) == INTERRUPTED
-    ending = f"no further wave is given until 'covey release resume {_standing(fleet.hub)['id'][:8]}'"
-    assert f"interrupted: who was given it goes on; {ending}" in fleet.hub.log.read_text()
+    ending = f"to start further waves: covey release resume {_standing(fleet.hub)['id'][:8]}"
+    assert f"interrupted: devices that have it continue; {ending}" in fleet.hub.log.read_text()
     wait_until(lambda: (shed.state / "steps").exists() and "install" in (shed.state / "steps").read_text(), "it begins")
     fleet.hub.json("release", "abort", _standing(fleet.hub)["id"][:8])
     wait_until(lambda: "release" in shed.ok("history", "log"), "it has heard of it")

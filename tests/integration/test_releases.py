@@ -96,7 +96,7 @@ def test_a_new_version_is_released_as_a_patch_of_the_one_before(fleet: Fleet) ->
     for each in fleet.sheds:
         here = [found["name"] for found in each.json("file", "list") if found["state"] == "here"]
         assert "next.bin" in here
-        assert any(name.endswith(".covey-patch") for name in here), "it came as a patch"
+        assert any(name.endswith(".covey-patch") for name in here), "fetched as a patch"
 
 
 def test_a_bad_release_reaches_one_wave_and_goes_on_when_a_person_says_so(fleet: Fleet) -> None:

@@ -118,7 +118,7 @@ def test_what_a_program_prints_lands_once(new_gateway: Callable[[str], Gateway],
 def test_a_sensor_is_tried_without_an_agent(tmp_path: Path) -> None:
     alone = Gateway(tmp_path, "alone")
     bus = thermometers(tmp_path / "w1", **{"28_0316a2795e1f": "21437"})
-    assert "names no sensor" in alone.ok("sensor", "list")
+    assert "no sensors are configured" in alone.ok("sensor", "list")
     add_sensor(alone, 'name = "boiler"', 'kind = "w1"', f'folder = "{bus}"', 'devices = ["28-0316a2795e1f"]')
     (record,) = alone.json("sensor", "try", "boiler")
     assert record.pop("t") > 1_700_000_000

@@ -137,7 +137,7 @@ def test_the_fleet_is_redrawn(tmp_path: Path, new_terminal: Callable[..., _Termi
     terminal = new_terminal("fleet", "--watch", "--interval", "0.2", "--state", str(alone.state))
     wait_until(lambda: "this device is in no group" in terminal.text(), "there is nobody")
     alone.ok("group", "create")
-    wait_until(lambda: "no other device yet (covey invite)" in terminal.text(), "the group is seen")
+    wait_until(lambda: "no other device yet (add one: covey invite)" in terminal.text(), "the group is seen")
     assert "this device is in no group" not in terminal.text()
     terminal.type(b"q")
     assert terminal.ended() == 0

@@ -301,7 +301,7 @@ _MISTAKES = {
         "_heads_to_follow",
         lambda history, group_id, *_: history._records.operations.heads(group_id),
     ),
-    "nobody asks for what is missing": (HistoryAsking, "ask", lambda *_, **__: []),
+    "nobody requests what is missing": (HistoryAsking, "ask", lambda *_, **__: []),
     "what was asked for too early is forgotten": (HistoryAsking, "ask", _forgetful(HistoryAsking.ask)),
     "what came late is followed": (
         OperationTables,

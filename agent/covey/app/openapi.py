@@ -17,12 +17,12 @@ _PRIMITIVES = {str: "string", int: "integer", float: "number", bool: "boolean", 
 REFUSALS = {
     "Wrong": (400, "the request is wrong; `error` says how"),
     "NotHere": (404, "no such path"),
-    "OtherRequest": (409, "another request named this idempotency key; nothing was queued"),
-    "NoLength": (411, "a Content-Length is needed"),
+    "OtherRequest": (409, "another request used this idempotency key; nothing was queued"),
+    "NoLength": (411, "a Content-Length is required"),
     "TooLong": (413, "the body is too long"),
-    "Encoded": (415, "the body is encoded in another way than gzip"),
-    "NoStorage": (503, "the disk refuses; nothing was changed"),
-    "NotNow": (503, "no relay is reached, or too much was said in a short time; nothing was sent"),
+    "Encoded": (415, "the body has an encoding other than gzip"),
+    "NoStorage": (503, "the disk refuses writes; nothing was changed"),
+    "NotNow": (503, "no relay connection, or rate limit exceeded; nothing was sent"),
     "OutboxFull": (507, "the outbox is full; nothing was queued"),
 }
 

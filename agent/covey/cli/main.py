@@ -156,7 +156,7 @@ def all_commands() -> str:
     for topic, commands in _TOPICS.items():
         lines += ["", f"{topic}:", *(f"  {name:<15} {summary}" for name, (_, summary) in commands.items())]
     lines += ["", "exit codes:", *(f"  {code:<15} {meaning}" for code, meaning in EXIT_CODES.items())]
-    lines += ["", "'covey help COMMAND' explains a command, 'covey help words' the words in the output."]
+    lines += ["", "'covey help COMMAND' explains a command, 'covey help words' the words used."]
     return "\n".join(lines) + "\n"
 
 

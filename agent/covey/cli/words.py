@@ -3,7 +3,7 @@
 WORDS = {
     "action": "a named program or task that an owner lets operators start with an order",
     "admin": "a member that may change the group: invite, remove, ban",
-    "agent": "the process that connects a device to its relays ('covey run', 'covey collect')",
+    "agent": "the process that connects a device to its relays (covey run, collect)",
     "alert": "a message to people about a problem of the fleet",
     "board": "a microcontroller, connected through a gateway",
     "broker": "an MQTT server such as mosquitto; the software of a relay",

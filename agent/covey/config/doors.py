@@ -31,28 +31,31 @@ class Common:
     """What every door has."""
 
     start: str = option(
-        "new", "what it begins with: what lands from now on, or all of the vault", "all", choices=("new", "all")
+        "new",
+        "where to start: at readings stored from now on, or at the beginning of the vault",
+        "all",
+        choices=("new", "all"),
     )
     backlog_seconds: float = option(
-        300.0, "age from which a reading that goes out is marked as backlog", 60.0, "s", 1, 31_536_000
+        300.0, "age at which a forwarded reading is marked as backlog", 60.0, "s", 1, 31_536_000
     )
-    interval_seconds: float = option(2.0, "time between two looks for what has landed", 30.0, "s", 0.1, 3_600)
+    interval_seconds: float = option(2.0, "time between checks for new readings", 30.0, "s", 0.1, 3_600)
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
     """Batches as JSON, posted to a URL."""
 
-    url: str = option("", "where batches are posted to", "https://example.org/readings", "", None, 2_048)
+    url: str = option("", "URL to post batches to", "https://example.org/readings", "", None, 2_048)
     token_file: str = option(
         "", "file with a bearer token, mode 0600; relative to the state folder; empty: none", "/etc/covey/cloud.token"
     )
     secret_file: str = option(
         "",
-        "file with the secret that batches are signed with, mode 0600; empty: they are not",
+        "file with the secret that signs batches, mode 0600; empty: not signed",
         "/etc/covey/cloud.secret",
     )
-    ca_file: str = option("", "certificates to trust; empty: the system's", "/etc/covey/cloud-ca.pem")
+    ca_file: str = option("", "file with trusted CA certificates; empty: the system's", "/etc/covey/cloud-ca.pem")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +75,9 @@ class HomeAssistant:
         "file with the user's password, mode 0600; relative to the state folder",
         "/etc/covey/home-assistant.password",
     )
-    ca_file: str = option("", "certificates to trust; empty: the system's", "/etc/covey/home-ca.pem")
+    ca_file: str = option("", "file with trusted CA certificates; empty: the system's", "/etc/covey/home-ca.pem")
     discovery_prefix: str = option(
-        "homeassistant", "the discovery prefix that is set there", "homeassistant", "", None, 64
+        "homeassistant", "discovery prefix configured in Home Assistant", "homeassistant", "", None, 64
     )
 
 
@@ -82,11 +85,11 @@ class HomeAssistant:
 class Otlp:
     """Readings as gauges to what takes OTLP/HTTP: an OpenTelemetry collector, or a store's receiver."""
 
-    url: str = option("", "its endpoint; without a path /v1/metrics is meant", "http://localhost:4318", "", None, 2_048)
+    url: str = option("", "endpoint; without a path, /v1/metrics is used", "http://localhost:4318", "", None, 2_048)
     token_file: str = option(
         "", "file with a bearer token, mode 0600; relative to the state folder; empty: none", "/etc/covey/otlp.token"
     )
-    ca_file: str = option("", "certificates to trust; empty: the system's", "/etc/covey/otlp-ca.pem")
+    ca_file: str = option("", "file with trusted CA certificates; empty: the system's", "/etc/covey/otlp-ca.pem")
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,22 +66,22 @@ class RelayConfig:
     )
     client_certificate: str = _setting(
         "",
-        "PEM file of this device's certificate, for a broker that asks for one; relative to the state folder",
+        "PEM file of this device's certificate, for brokers that require one; relative to the state folder",
         "relay.pem",
         local=True,
     )
     client_key: str = _setting(
         "",
-        "PEM file of the certificate's private key, mode 0600; empty: it stands in the certificate's file",
+        "PEM file of the certificate's private key, mode 0600; empty: the key is in the certificate's file",
         "/etc/covey/relay.key",
         local=True,
     )
-    allow_tls12: bool = _setting(False, "speak TLS 1.2, too, with brokers that have no TLS 1.3", True, local=True)
+    allow_tls12: bool = _setting(False, "also allow TLS 1.2, for brokers without TLS 1.3", True, local=True)
     also: tuple[str, ...] = _setting(
         (),
-        "further brokers at the same time, used in this order after the first; see 'covey relay add'",
+        "further brokers, used at the same time, in this order of preference; see 'covey relay add'",
         ("mqtts://cloud.example.org",),
-        "URLs, with commas between them where they are not TOML",
+        "URLs, separated by commas unless written as TOML",
         0,
         MAXIMUM_RELAYS - 1,
     )
@@ -93,13 +93,13 @@ class BrokerConfig:
 
     password_file: str = _setting(
         "",
-        "mosquitto's password file, to which a pairing adds the joiner; empty: none",
+        "mosquitto's password file, where pairing adds the joining device; empty: none",
         "/srv/mosquitto/passwords",
         local=True,
     )
     pid_file: str = _setting(
         "",
-        "mosquitto's pid file, to have it read its passwords again; empty: others see to that",
+        "mosquitto's pid file, to make it reload its passwords; empty: another program does that",
         "/run/mosquitto.pid",
         local=True,
     )
@@ -125,7 +125,7 @@ class PresenceConfig:
     """[presence]: telling the collector that this device is there."""
 
     interval_seconds: float = _setting(
-        300.0, "longest silence towards the collector; 0: it is told nothing, and knows less", 60.0, "s", 0, 86_400
+        300.0, "longest time without a sign of life to the collector; 0: send none", 60.0, "s", 0, 86_400
     )
 
 
@@ -134,16 +134,21 @@ class TelemetryConfig:
     """[telemetry]: how readings become messages."""
 
     group: str = _setting(
-        "", "group that telemetry goes to; empty: the first one with a collector", "5f" * 32, "64 hexadecimal digits"
+        "",
+        "group that receives the readings; empty: the first one with a collector",
+        "5f" * 32,
+        "64 hexadecimal digits",
     )
-    batch_seconds: float = _setting(60.0, "longest time that a reading waits for its batch", 10.0, "s", 0.1, 86_400)
+    batch_seconds: float = _setting(60.0, "longest time that a reading waits for a full batch", 10.0, "s", 0.1, 86_400)
     keep_days: float = _setting(
-        0.0, "running time after which telemetry that has not come is dropped; 0: never", 30.0, "days", 0, 3_650
+        0.0, "running time of the agent after which undelivered readings are deleted; 0: never", 30.0, "days", 0, 3_650
     )
-    batch_readings: int = _setting(1_000, "most readings in one message", 200, "readings", 1, MAXIMUM_BATCH_READINGS)
+    batch_readings: int = _setting(
+        1_000, "maximum number of readings in one message", 200, "readings", 1, MAXIMUM_BATCH_READINGS
+    )
     takeover_minutes: float = _setting(
         COLLECTOR_SILENT_US / 6e7,
-        "silence of a collector after which new readings go to the next",
+        "silence of a collector after which new readings go to the next collector",
         120.0,
         "min",
         0.05,
@@ -157,7 +162,7 @@ class HistoryConfig:
 
     keep_days: float = _setting(
         0.0,
-        "time after which what a checkpoint covers is forgotten here; 0: never",
+        "age at which history covered by a checkpoint is deleted here; 0: never",
         90.0,
         "days",
         0,
@@ -177,7 +182,9 @@ class SensorsConfig:
 class OutboxConfig:
     """[outbox]: what waits for others."""
 
-    maximum_bytes: int = _setting(OUTBOX_BYTES, "queued messages before new ones are refused", 2048 * MIB, "bytes", MIB)
+    maximum_bytes: int = _setting(
+        OUTBOX_BYTES, "size of the queued messages at which new ones are refused", 2048 * MIB, "bytes", MIB
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +192,7 @@ class VaultConfig:
     """[vault]: where a collector lands telemetry."""
 
     location: str = _setting(
-        "vault", "the vault: a directory, relative to the state folder, or an object store", "s3://bucket/covey"
+        "vault", "the vault: a folder, relative to the state folder, or an object store", "s3://bucket/covey"
     )
     segment_seconds: float = _setting(SEGMENT_US / 1e6, "age at which a segment is closed", 10.0, "s", 0.1, 3_600)
 
@@ -196,18 +203,18 @@ class BridgeConfig:
 
     ports: tuple[str, ...] = _setting(
         (),
-        "serial ports with a board behind them, best by the names that stay",
+        "serial ports with boards; prefer names that stay the same (/dev/serial/by-id)",
         ("/dev/serial/by-id/usb-MicroPython_Board_in_FS_mode_e6614c311b7b4f2a-if00",),
-        "paths, with commas between them where they are not TOML",
+        "paths, separated by commas unless written as TOML",
         0,
         16,
     )
     udp_listen: str = _setting(
         "",
-        "address and port at which boards are heard over UDP, as on a line of their own; empty: none",
+        "address and port that receive boards over UDP; empty: none",
         "192.168.1.2:7425",
     )
-    baud: int = _setting(115_200, "rate of ports that are UARTs; USB ignores it", 921_600, "bit/s", 1_200, 4_000_000)
+    baud: int = _setting(115_200, "baud rate of UART ports; USB ignores it", 921_600, "bit/s", 1_200, 4_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,28 +242,28 @@ class OperationsConfig:
         (),
         "keys of the devices whose orders this device obeys",
         ("covey-sign-mfrggzdfmztwq2lknnwg23tpoa",),
-        "signing keys as 'covey key show' prints them, with commas between them where they are not TOML",
+        "signing keys as 'covey key show' prints them, separated by commas unless written as TOML",
         0,
         64,
         local=True,
     )
     threshold: int = _setting(
-        1, "how many operators have to agree with an order before this device obeys", 2, "operators", 1, 16, local=True
+        1, "number of operators that must sign an order before this device obeys it", 2, "operators", 1, 16, local=True
     )
     settings: tuple[str, ...] = _setting(
         ("app.*", "log.*", "presence.*", "sensors.*", "telemetry.batch_*"),
-        "settings that operators may change; * stands for anything; what is this device's alone stays so",
+        "settings that operators may change; * matches anything; local settings are never included",
         ("app.*", "sensors.interval_seconds", "relay.url"),
-        "names of settings, with commas between them where they are not TOML",
+        "names of settings, separated by commas unless written as TOML",
         0,
         MAXIMUM_ALLOWED_SETTINGS,
         local=True,
     )
     commands: tuple[str, ...] = _setting(
         (),
-        "actions that operators may have this device do: Covey's own, and those defined in operations.d",
+        "actions that operators may run on this device: Covey's own, and those defined in operations.d",
         ("restart-agent", "read-now"),
-        "names of actions, with commas between them where they are not TOML",
+        "names of actions, separated by commas unless written as TOML",
         0,
         MAXIMUM_ACTIONS,
         local=True,
@@ -269,7 +276,7 @@ class LogConfig:
 
     level: str = _setting(
         "info",
-        "the least that is written: info, notice, warning or error",
+        "lowest level that is logged: info, notice, warning or error",
         "warning",
         choices=("info", "notice", "warning", "error"),
     )
@@ -280,7 +287,7 @@ class AlertsConfig:
     """[alerts]: whom `covey alert watch` tells what is wrong with the fleet, and when."""
 
     webhook: str = _setting(
-        "", "URL that each message is posted to; empty: none", "https://ntfy.sh/my-fleet", "", high=2_048, local=True
+        "", "URL to post each message to; empty: none", "https://ntfy.sh/my-fleet", "", high=2_048, local=True
     )
     webhook_token_file: str = _setting(
         "",
@@ -288,20 +295,20 @@ class AlertsConfig:
         "/etc/covey/webhook.token",
         local=True,
     )
-    webhook_json: bool = _setting(False, "post JSON; else the text alone, as ntfy wants it", True, local=True)
+    webhook_json: bool = _setting(False, "post JSON; otherwise plain text, as ntfy expects", True, local=True)
     mail_to: tuple[str, ...] = _setting(
         (),
         "e-mail addresses; empty: none",
         ("ops@example.org",),
-        "addresses, with commas between them where they are not TOML",
+        "addresses, separated by commas unless written as TOML",
         0,
         16,
         local=True,
     )
-    mail_from: str = _setting("", "the sender's address; empty: the first of mail_to", "hub@example.org", local=True)
+    mail_from: str = _setting("", "sender address; empty: the first of mail_to", "hub@example.org", local=True)
     mail_server: str = _setting(
         "smtp://localhost:25",
-        "smtps://[user@]host[:port], or smtp:// with STARTTLS where there is a user",
+        "smtps://[user@]host[:port], or smtp:// (with STARTTLS if a user is given)",
         "smtps://hub@mail.example.org",
         local=True,
     )
@@ -313,24 +320,38 @@ class AlertsConfig:
     )
     program: tuple[str, ...] = _setting(
         (),
-        "program, by its whole path, and its arguments; it reads the message as JSON; empty: none",
+        "program (absolute path) and its arguments; reads the message as JSON; empty: none",
         ("/usr/local/bin/page-me", "--urgent"),
-        "words, with commas between them where they are not TOML",
+        "words, separated by commas unless written as TOML",
         0,
         32,
         local=True,
     )
-    silent_minutes: float = _setting(15.0, "silence of a device that is told; 0: never", 60.0, "min", 0, 43_200)
-    stale_minutes: float = _setting(
-        180.0, "age of a series' last value that is told while its device is there; 0: never", 30.0, "min", 0, 1_440
+    silent_minutes: float = _setting(
+        15.0, "silence of a device that triggers an alert; 0: never", 60.0, "min", 0, 43_200
     )
-    disk_percent: float = _setting(90.0, "use of a device's disk that is told; 0: never", 80.0, "%", 0, 100)
-    lost: bool = _setting(True, "tell of messages that a device admits to have lost", False)
-    clock: bool = _setting(True, "tell of devices whose clock no time source has set", False)
-    releases: bool = _setting(True, "tell of roll-outs that stop, and of devices that go back", False)
-    settle_seconds: float = _setting(120.0, "how long something is wrong before it is told", 600.0, "s", 0, 86_400)
+    stale_minutes: float = _setting(
+        180.0,
+        "age of a series' last value that triggers an alert while its device is online; 0: never",
+        30.0,
+        "min",
+        0,
+        1_440,
+    )
+    disk_percent: float = _setting(90.0, "disk usage of a device that triggers an alert; 0: never", 80.0, "%", 0, 100)
+    lost: bool = _setting(True, "alert when a device reports lost messages", False)
+    clock: bool = _setting(True, "alert when a device's clock is not synchronised", False)
+    releases: bool = _setting(True, "alert when a release stops or a device rolls back", False)
+    settle_seconds: float = _setting(
+        120.0, "time that a problem must last before an alert is sent", 600.0, "s", 0, 86_400
+    )
     restart_seconds: float = _setting(
-        600.0, "time after a start or an outage here in which nobody's silence is told", 1_200.0, "s", 0, 86_400
+        600.0,
+        "time after a start or an outage of this device without alerts about silent devices",
+        1_200.0,
+        "s",
+        0,
+        86_400,
     )
 
 
@@ -339,17 +360,17 @@ class ContentConfig:
     """[content]: the files of groups."""
 
     maximum_mb: int = _setting(
-        1_000, "what files may take here; those that nobody has pinned go, used longest ago first", 4_000, "MB", 1
+        1_000, "space for local files; files that are not pinned are evicted, least recently used first", 4_000, "MB", 1
     )
-    lan: bool = _setting(False, "give files to devices of this network, and take them from there, found by mDNS", True)
+    lan: bool = _setting(False, "exchange files with devices on the local network, found by mDNS", True)
     lan_listen: str = _setting(
         "",
-        "address and port to give files at (default: any address, any port; only private networks are answered)",
+        "address and port of the file server (default: any; it answers private networks only)",
         "192.168.1.7:7480",
     )
     lan_peers: tuple[str, ...] = _setting(
         (),
-        "further devices to take files from, where mDNS does not reach",
+        "further devices to fetch files from, where mDNS does not work",
         ("10.0.7.2:7480",),
         "addresses with ports",
         0,
@@ -357,7 +378,7 @@ class ContentConfig:
     )
     store: str = _setting(
         "",
-        "an object store or folder that members share: what is put here goes there too, and files are taken from it",
+        "object store or folder shared by members: files offered here are copied there, and fetched from there",
         "s3://bucket/files",
     )
 
@@ -366,13 +387,13 @@ class ContentConfig:
 class MailboxConfig:
     """[mailbox]: keeping sealed envelopes for devices that sleep, and being woken by who keeps some."""
 
-    serve: bool = _setting(False, "be a mailbox, in groups that name this device as one", True)
-    maximum_mib: int = _setting(4_096, "what a mailbox keeps in all", 512, "MiB", 1)
+    serve: bool = _setting(False, "serve as a mailbox in groups where this device has the capability", True)
+    maximum_mib: int = _setting(4_096, "maximum size of all envelopes that this mailbox stores", 512, "MiB", 1)
     wake: tuple[str, ...] = _setting(
         (),
-        "how mailboxes wake this device: mqtt, program, or an address of https://",
+        "how mailboxes wake this device: mqtt, program, or an https:// address",
         ("https://ntfy.sh/my-laptop",),
-        "hooks, with commas between them where they are not TOML",
+        "hooks, separated by commas unless written as TOML",
         0,
         WAKE_HOOKS,
         local=True,
@@ -382,18 +403,18 @@ class MailboxConfig:
     )
     wake_webhooks: tuple[str, ...] = _setting(
         (),
-        "as a mailbox: addresses below which devices may have webhooks called; each ends with a slash",
+        "as a mailbox: URL prefixes allowed for webhooks of devices; each ends with a slash",
         ("https://ntfy.sh/",),
-        "addresses, with commas between them where they are not TOML",
+        "addresses, separated by commas unless written as TOML",
         0,
         16,
         local=True,
     )
     wake_program: tuple[str, ...] = _setting(
         (),
-        "as a mailbox: program, by its whole path, and its arguments, that wakes a device; its key comes last",
+        "as a mailbox: program (absolute path) and arguments that wake a device; its key is added last",
         ("/usr/local/bin/wake-on-lan",),
-        "words, with commas between them where they are not TOML",
+        "words, separated by commas unless written as TOML",
         0,
         32,
         local=True,
@@ -405,7 +426,7 @@ class Config:
     """Every setting."""
 
     label: str = _setting(
-        "", "a name for people, shown beside the device's own", "greenhouse", "", high=MAXIMUM_LABEL_BYTES
+        "", "a name for people, shown next to the device's own name", "greenhouse", "", high=MAXIMUM_LABEL_BYTES
     )
     relay: RelayConfig = field(default_factory=RelayConfig)
     broker: BrokerConfig = field(default_factory=BrokerConfig)

@@ -40,7 +40,7 @@ class Hwmon:
     """What the kernel's drivers watch on this machine's boards: temperatures, voltages, currents, powers, fans."""
 
     chips: tuple[str, ...] = option((), "chips to read; empty: all", ("nct6775",), high=MAXIMUM_SENSOR_VALUES)
-    folder: str = option("/sys/class/hwmon", "where the kernel shows them", "/sys/class/hwmon")
+    folder: str = option("/sys/class/hwmon", "folder where the kernel lists them", "/sys/class/hwmon")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Iio:
     """What the kernel's drivers of industrial I/O measure: air, light, converters, on I2C and SPI."""
 
     devices: tuple[str, ...] = option((), "devices to read; empty: all", ("bme280",), high=MAXIMUM_SENSOR_VALUES)
-    folder: str = option("/sys/bus/iio/devices", "where the kernel shows them", "/sys/bus/iio/devices")
+    folder: str = option("/sys/bus/iio/devices", "folder where the kernel lists them", "/sys/bus/iio/devices")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class OneWire:
     devices: tuple[str, ...] = option(
         (), "serial numbers to read; empty: all", ("28-0316a2795e1f",), high=MAXIMUM_SENSOR_VALUES
     )
-    folder: str = option("/sys/bus/w1/devices", "where the kernel shows them", "/sys/bus/w1/devices")
+    folder: str = option("/sys/bus/w1/devices", "folder where the kernel lists them", "/sys/bus/w1/devices")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +66,27 @@ class Exec:
     """A program of the owner's, which prints what it measures."""
 
     command: tuple[str, ...] = option(
-        (), "the program, by its whole path, and its words", ("/usr/local/bin/tide", "--port=Cuxhaven"), "", 1, 64
+        (), "program (absolute path) and its arguments", ("/usr/local/bin/tide", "--port=Cuxhaven"), "", 1, 64
     )
-    format: str = option(
-        "senml", "what it prints, a line at a time", "line-protocol", choices=("senml", "line-protocol")
-    )
-    timeout_seconds: float = option(30.0, "longest run, where it is run for each measurement", 5.0, "s", 0.1, 60)
+    format: str = option("senml", "format of each printed line", "line-protocol", choices=("senml", "line-protocol"))
+    timeout_seconds: float = option(30.0, "longest run, if it is started for each measurement", 5.0, "s", 0.1, 60)
     silence_seconds: float = option(
-        0.0, "silence after which one that runs on is started anew; 0: it may be silent", 600.0, "s", 0, 86_400
+        0.0, "silence after which a program that keeps running is restarted; 0: never", 600.0, "s", 0, 86_400
     )
-    memory_mib: int = option(256, "memory that it may take", 64, "MiB", 8, 4_096)
+    memory_mib: int = option(256, "memory limit", 64, "MiB", 8, 4_096)
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
     """What is read out of the messages of some topics: one value, a number, a boolean, or one of two words."""
 
-    topic: str = option("", "the topics, with the wildcards of MQTT", "zigbee2mqtt/+")
-    path: str = option("", "keys and indexes down to the value, with dots; empty: the payload is it", "AM2301.Humidity")
-    name: str = option("", "what it is called; empty: the last key of `path`", "humidity")
-    unit: str = option("", "its unit, of SenML", "%RH")
-    time: str = option("", "keys down to when it was measured, as Unix seconds or ISO 8601; empty: now", "params.ts")
-    on: tuple[str, ...] = option(("ON", "on", "true"), "words that are true", ("OPEN",), high=16)
-    off: tuple[str, ...] = option(("OFF", "off", "false"), "words that are false", ("CLOSED",), high=16)
+    topic: str = option("", "topic filter, with MQTT wildcards", "zigbee2mqtt/+")
+    path: str = option("", "dotted path of keys and indexes to the value; empty: the whole payload", "AM2301.Humidity")
+    name: str = option("", "name; empty: the last key of `path`", "humidity")
+    unit: str = option("", "SenML unit", "%RH")
+    time: str = option("", "dotted path to the time, as Unix seconds or ISO 8601; empty: now", "params.ts")
+    on: tuple[str, ...] = option(("ON", "on", "true"), "texts that mean true", ("OPEN",), high=16)
+    off: tuple[str, ...] = option(("OFF", "off", "false"), "texts that mean false", ("CLOSED",), high=16)
 
     @property
     def leaf(self) -> str:
@@ -124,10 +122,12 @@ class Mqtt:
     """What others publish at a broker: Zigbee2MQTT, Tasmota, ESPHome, Shelly."""
 
     url: str = option("mqtt://127.0.0.1", "the broker", "mqtts://broker.home:8883")
-    user_name: str = option("", "the user name that the broker knows", "covey")
-    password_file: str = option("", "a file with the password, for its owner alone", "/etc/covey/broker.password")
-    ca_file: str = option("", "who vouches for the broker; empty: whom this system believes", "/etc/covey/home-ca.pem")
-    client_id: str = option("", "a name that no other client has; empty: of the machine and the sensor", "covey-attic")
+    user_name: str = option("", "user name at the broker", "covey")
+    password_file: str = option("", "file with the password, mode 0600", "/etc/covey/broker.password")
+    ca_file: str = option("", "file with trusted CA certificates; empty: the system's", "/etc/covey/home-ca.pem")
+    client_id: str = option(
+        "", "client id, unique at the broker; empty: made of the machine and the sensor", "covey-attic"
+    )
     topics: tuple[Topic, ...] = ()
 
     def __post_init__(self) -> None:
@@ -154,22 +154,22 @@ class Mqtt:
 class Register:
     """One value of a Modbus device: where it stands, what its bits mean, and what it is called."""
 
-    name: str = option("", "what it is called", "power")
+    name: str = option("", "name", "power")
     address: int = option(
-        -1, "its place in the table, counted from 0: 0 where a manual says 40001 or 30001", 52, "", 0, 65_535
+        -1, "address in the table, counted from 0: 0 if a manual says 40001 or 30001", 52, "", 0, 65_535
     )
-    table: str = option("holding", "which table", "input", choices=("holding", "input", "coil", "discrete"))
+    table: str = option("holding", "table to read", "input", choices=("holding", "input", "coil", "discrete"))
     type: str = option(
         "",
-        "what its bits mean; empty: uint16, of coils and discrete inputs bool",
+        "type; empty: uint16, or bool for coils and discrete inputs",
         "float32",
         choices=("", "bool", *(f"{kind}{bits}" for bits in (16, 32, 64) for kind in ("int", "uint")), *_FLOATS),
     )
-    bit: int = option(0, "of a bool in a register: which bit, 0 the lowest", 3, "", 0, 15)
-    order: str = option("", "order of its bytes; empty: the sensor's", "CDAB", choices=("", *_ORDERS))
-    scale: float = option(1.0, "what it is multiplied with", 0.1)
-    unit: str = option("", "its unit, of SenML, once it is multiplied", "W")
-    unit_id: int = option(-1, "which device on the line; -1: the sensor's", 17, "", -1, 255)
+    bit: int = option(0, "for a bool in a register: the bit, 0 is the lowest", 3, "", 0, 15)
+    order: str = option("", "byte order; empty: the sensor's", "CDAB", choices=("", *_ORDERS))
+    scale: float = option(1.0, "factor to multiply with", 0.1)
+    unit: str = option("", "SenML unit after multiplying", "W")
+    unit_id: int = option(-1, "unit id of the device; -1: the sensor's", 17, "", -1, 255)
 
     @property
     def meaning(self) -> str:
@@ -203,14 +203,14 @@ class Modbus:
     """What devices on a Modbus line measure: meters, inverters, controllers; by TCP, or RTU on a serial port."""
 
     url: str = option("", "tcp://HOST:PORT, or rtu:// and a serial port", "rtu:///dev/ttyUSB0")
-    unit_id: int = option(1, "which device on the line: unit identifier, slave address", 17, "", 0, 255)
+    unit_id: int = option(1, "unit id (slave address) of the device", 17, "", 0, 255)
     order: str = option(
-        "ABCD", "order of a number's bytes: CDAB, the low word first; BADC, bytes swapped", "CDAB", choices=_ORDERS
+        "ABCD", "byte order of numbers: CDAB is low word first, BADC is bytes swapped", "CDAB", choices=_ORDERS
     )
-    baud_rate: int = option(9_600, "speed of a serial line", 19_200, "Bd", 300, 4_000_000)
-    parity: str = option("none", "parity of a serial line", "even", choices=("none", "even", "odd"))
-    stop_bits: int = option(1, "stop bits of a serial line", 2, "", 1, 2)
-    timeout_seconds: float = option(2.0, "longest wait for an answer", 5.0, "s", 1, 30)
+    baud_rate: int = option(9_600, "baud rate", 19_200, "Bd", 300, 4_000_000)
+    parity: str = option("none", "parity", "even", choices=("none", "even", "odd"))
+    stop_bits: int = option(1, "stop bits", 2, "", 1, 2)
+    timeout_seconds: float = option(2.0, "time to wait for an answer", 5.0, "s", 1, 30)
     registers: tuple[Register, ...] = ()
 
     def __post_init__(self) -> None:
@@ -340,7 +340,7 @@ def _entry(table: Mapping[str, Any], where: str) -> SensorEntry:
         )
     known = KINDS.get(kind)
     often, least = (known.interval_seconds, known.least_interval_seconds) if known else (_OFTEN, 0.0)
-    about = {"meaning": "time between two looks at it", "example": 10.0, "unit": "s", "choices": ()}
+    about = {"meaning": "time between readings", "example": 10.0, "unit": "s", "choices": ()}
     interval = value_of(
         {**about, "default": often, "bounds": (least, 86_400)},
         table.get("interval_seconds"),

@@ -26,9 +26,9 @@ class GroupEvent:
     group_id: GroupIdText
     at_us: Count
     version: Count
-    epoch: Annotated[Count, Says(description="generation of the group's secret: one more with each removal")]
-    by: Annotated[DeviceKeyText, Says(description="who issued it")]
-    members: Annotated[Count, Says(description="how many there are; 0: not told")] = 0
+    epoch: Annotated[Count, Says(description="generation of the group's secret; each removal starts a new one")]
+    by: Annotated[DeviceKeyText, Says(description="issuer")]
+    members: Annotated[Count, Says(description="number of members; 0: unknown")] = 0
     added: tuple[NamedMember, ...] = ()
     removed: tuple[NamedMember, ...] = ()
     conflict: Annotated[bool, Says(description="members hold conflicting versions and will agree on one")] = False
@@ -57,7 +57,7 @@ class VoteEvent:
     group_id: GroupIdText
     at_us: Count
     action: Literal["ban", "keep_out", "unban"]
-    target: Annotated[str, Says(description="a device's key, or where an invite is kept out its hash")]
+    target: Annotated[str, Says(description="key of the device, or hash of the banned invite")]
     voter: DeviceKeyText
     votes: Count
     needed: Count

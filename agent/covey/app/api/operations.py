@@ -37,9 +37,9 @@ _ABOUT: Schema = {
     "info": {
         "title": "Covey local API",
         "version": "1",
-        "description": "HTTP on the agent's Unix socket. Whoever may open the socket may read this device's inbox and "
-        "send in its name; there is no other credential. An error is a JSON document with a stable code; see "
-        "docs/how-to/programs.md.",
+        "description": "HTTP on the agent's Unix socket. Any process that can open the socket can read this "
+        "device's inbox and send in its name; there is no other credential. An error is a JSON document with a stable "
+        "code; see docs/how-to/programs.md.",
     },
     "servers": [{"url": "http://covey", "description": "any host name: the socket says which agent"}],
 }
@@ -47,7 +47,7 @@ _ABOUT: Schema = {
 _VALUES = ("v", "vs", "vb", "vd")
 _SENML_RECORD: Schema = {
     "type": "object",
-    "description": "RFC 8428: a name, one value, perhaps a unit and a time; base fields hold for the records after",
+    "description": "RFC 8428: a name, one value, perhaps a unit and a time; base fields apply to later records",
     "required": ["n"],
     "properties": {
         "bn": {"type": "string"},
@@ -71,7 +71,7 @@ _READINGS: dict[str, Schema] = {
         "schema": {
             "type": "string",
             "contentMediaType": "application/x-ndjson",
-            "description": "a SenML record or pack in each line",
+            "description": "one SenML record or pack per line",
         },
         "example": '{"n":"urn:dev:shed:t","u":"Cel","v":21.5}\n{"n":"urn:dev:shed:door","vb":true}\n',
     },
@@ -90,7 +90,7 @@ _READINGS: dict[str, Schema] = {
 
 _LINES: dict[str, Schema] = {
     "text/plain": {
-        "schema": {"type": "string", "contentMediaType": "text/plain", "description": "lines of the protocol"},
+        "schema": {"type": "string", "contentMediaType": "text/plain", "description": "line protocol"},
         "example": "weather,location=shed temp=21.5,raining=false 1790000000000000000\n",
     }
 }
@@ -103,14 +103,14 @@ def _number(name: str, least: int, most: int, text: str) -> Parameter:
 _KEY = Parameter(
     "Idempotency-Key",
     {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_LENGTH},
-    f"drawn for this request: tried again with it, it queues nothing more. The latest {IDEMPOTENCY_KEYS:,} are kept",
+    f"unique key of this request: a retry with it queues nothing again. The latest {IDEMPOTENCY_KEYS:,} are kept",
     "header",
 )
 
 _GROUP = Parameter(
     "group",
     {"type": "string", "pattern": "^[0-9a-f]{0,64}$"},
-    "beginning of the group's id; may be left out where there is only one",
+    "start of the group's id; optional if there is only one group",
 )
 _EVENT_PLACE: Schema = {"type": "string", "pattern": f"^(0|{EVENT_ID.strip('^$')})$"}
 _EVENT_TYPES = "|".join(EVENTS)
@@ -121,17 +121,21 @@ _SETTING_REPORT: Schema = {
     "additionalProperties": False,
     "properties": {
         "key": {"type": "string", "pattern": "^app\\.", "maxLength": MAXIMUM_SETTING_KEY_BYTES},
-        "operation": {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "as it came with the setting"},
+        "operation": {
+            "type": "string",
+            "pattern": "^[0-9a-f]{64}$",
+            "description": "operation id that was delivered with the setting",
+        },
         "state": {"enum": ["applied", "refused"]},
         "value": {
-            "description": "what it now has; a fraction is told as its text",
+            "description": "value now in use; a fraction is given as text",
             "anyOf": [
                 {"type": "string", "maxLength": MAXIMUM_REPORTED_VALUE_BYTES // 4},
                 {"type": "integer", "minimum": -MAXIMUM_COUNTER - 1, "maximum": MAXIMUM_COUNTER},
                 {"type": ["boolean", "null"]},
             ],
         },
-        "why": {"type": "string", "maxLength": MAXIMUM_SETTING_WHY_BYTES // 4, "description": "for people"},
+        "why": {"type": "string", "maxLength": MAXIMUM_SETTING_WHY_BYTES // 4, "description": "reason, for people"},
     },
 }
 _SETTING_REPORT_EXAMPLE = {"key": "app.mode", "operation": "5f" * 32, "state": "applied", "value": "eco"}
@@ -145,12 +149,12 @@ _PREFERENCE: Schema = {
         "value": {
             "type": ["string", "null"],
             "maxLength": MAXIMUM_PREFERENCE_VALUE_BYTES,
-            "description": "null: none any more; lengths count bytes of UTF-8",
+            "description": "null unsets it; lengths are bytes of UTF-8",
         },
         "group": {
             "type": ["string", "null"],
             "pattern": "^[0-9a-f]{0,64}$",
-            "description": "for one of the person's groups alone: the beginning of its id",
+            "description": "only for one of the person's groups: start of its id",
         },
     },
 }
@@ -169,31 +173,31 @@ OPERATIONS = (
         "status",
         "GET",
         "/v1/status",
-        "Is it well, what waits, for whom, since when, who was heard",
-        "as `covey status --json`",
+        "Health, relays, waiting messages and members of this device",
+        "the document of `covey status --json`",
         {_JSON: Status},
     ),
     Endpoint(
         "outbox",
         "GET",
         "/v1/outbox",
-        "The messages that wait, the oldest of each recipient",
-        "as `covey message ls --json`",
+        "Waiting messages, the oldest of each recipient",
+        "the document of `covey message list --json`",
         {_JSON: Outbox},
-        (_number("limit", 0, MOST_SHOWN, "messages of each recipient; none where it is left out"),),
+        (_number("limit", 0, MOST_SHOWN, "messages per recipient (default: none)"),),
     ),
     Endpoint(
         "metrics",
         "GET",
         "/v1/metrics",
-        "The numbers, for a collector of metrics",
-        "every metric of this device",
+        "Metrics of this device",
+        "all metrics",
         {"application/openmetrics-text": {"type": "string"}, "text/plain": {"type": "string"}},
         (
             Parameter(
                 "format",
                 {"enum": [*FORMS], "default": "openmetrics"},
-                "`prometheus` is its older text format, 0.0.4",
+                "`prometheus` is the older text format, version 0.0.4",
             ),
         ),
     ),
@@ -210,33 +214,33 @@ OPERATIONS = (
         ),
         _READINGS,
         ("NoLength", "NoStorage", "OtherRequest", "OutboxFull"),
-        "At most 2 MiB. A time below 2**28 seconds counts from now (RFC 8428, section 4.5.3); a reading without one "
-        "is of now.",
+        "At most 2 MiB. A time below 2**28 seconds counts from now (RFC 8428, section 4.5.3); a reading without a "
+        "time gets the current time.",
     ),
     Endpoint(
         "write_lines",
         "POST",
         "/api/v2/write",
-        "Queue readings in InfluxDB's line protocol, durably, as Telegraf and its like write them",
+        "Queue readings in InfluxDB's line protocol durably, as Telegraf writes them",
         "queued",
         {},
         (
-            Parameter("precision", {"enum": [*PRECISIONS], "default": "ns"}, "the unit of the times"),
-            Parameter("org", {"type": "string"}, "of no meaning here"),
-            Parameter("bucket", {"type": "string"}, "of no meaning here"),
+            Parameter("precision", {"enum": [*PRECISIONS], "default": "ns"}, "unit of the times"),
+            Parameter("org", {"type": "string"}, "ignored"),
+            Parameter("bucket", {"type": "string"}, "ignored"),
             _KEY,
         ),
         _LINES,
         ("NoLength", "NoStorage", "Encoded", "OtherRequest", "OutboxFull"),
-        "At most 2 MiB, also where it is gzip. Lines that break a rule are refused, and named in a 400, once others "
-        "are queued. Without a key the same lines once more queue nothing, where every line has a time.",
+        "At most 2 MiB, also after decompression of gzip. Valid lines are queued; a 400 names those refused. Without "
+        "an idempotency key, repeated lines queue nothing again if every line has a time.",
         status=204,
     ),
     Endpoint(
         "send",
         "POST",
         "/v1/send",
-        "Queue a blob for every other member of a group, or for one, durably",
+        "Queue a blob durably for all other members of a group, or for one",
         "queued",
         {_JSON: QueuedBlob},
         (
@@ -244,13 +248,13 @@ OPERATIONS = (
             Parameter(
                 "to",
                 {"type": "string", "minLength": 1, "maxLength": 64},
-                "one member alone: its label, or the beginning of its key",
+                "only this member: label or start of its key",
             ),
             _number(
                 "expires",
                 0,
                 _EXPIRES_S_MAX,
-                "seconds of the agent's running time after which a blob that has not come is dropped; 0: never",
+                "seconds of the agent's running time after which an undelivered blob is deleted; 0: never",
             ),
             _KEY,
         ),
@@ -261,60 +265,60 @@ OPERATIONS = (
         "hand_over",
         "POST",
         "/v1/hand-over",
-        "Have what waits kept by mailboxes at once, so that this device may go away for good",
-        "for whom a mailbox, or the recipient itself, has it durably, and for whom nobody has said so yet",
+        "Hand all waiting messages to mailboxes now, e.g. before power-off",
+        "recipients whose messages a mailbox or they themselves have stored, and those still open",
         {_JSON: HandedOver},
         (
             Parameter(
                 "to",
                 {"type": "string", "minLength": 1, "maxLength": 64},
-                "what waits for one device: its label, or the beginning of its key; left out: for all",
+                "only messages for this device: label or start of its key (default: all)",
             ),
-            _number("wait", 0, HAND_OVER_S_MAX, "answer when all of it is kept, after so many seconds at most"),
+            _number("wait", 0, HAND_OVER_S_MAX, "maximum seconds to wait until all of them are stored"),
         ),
         refusals=("NoStorage",),
-        description="What is handed over stays queued here as well, and its retries go on, until its recipient has "
-        "acknowledged it: a mailbox is not believed. What stays open is pushed as soon as a mailbox answers.",
+        description="Messages stay queued here and are retried until their recipient acknowledges them: a mailbox is "
+        "not trusted. Open ones are handed over as soon as a mailbox answers.",
     ),
     Endpoint(
         "send_ephemeral",
         "POST",
         "/v1/ephemeral",
-        "Say something to the members of a group who are there now; nobody keeps it",
-        "handed over to the relay; who is there hears it within a second or so",
+        "Send a message to the members of a group that are online; it is not stored",
+        "handed to the relay; online members receive it within about a second",
         {_JSON: SentEphemeral},
         (_GROUP,),
         {"application/octet-stream": {"schema": {"type": "string", "contentEncoding": "binary"}}},
         ("NoLength", "NotNow"),
         f"At most {MAXIMUM_EPHEMERAL_BYTES:,} bytes, {EPHEMERAL_PER_SECOND} a second, and {EPHEMERAL_SAVED} at once. "
-        "It is never stored, never sent again and never acknowledged. Members get it as an event of type `ephemeral`.",
+        "It is never stored, retried or acknowledged. Members receive it as an event of type `ephemeral`.",
     ),
     Endpoint(
         "inbox",
         "GET",
         "/v1/inbox",
-        "The blobs that have arrived, oldest first, then those to come",
-        "a blob in each line",
+        "Received blobs, oldest first, then new ones",
+        "one blob per line",
         {"application/x-ndjson": ArrivedBlob},
         (
-            _number("after", 0, 2**62, "leave out blobs up to this id"),
+            _number("after", 0, 2**62, "skip blobs up to this id"),
             _number(
                 "in_order",
                 0,
                 1,
-                "1: a blob only when all that its sender sent before has come or is reported lost; after is not heeded",
+                "1: deliver a blob after all earlier ones of its sender arrived or were lost; ignores `after`",
             ),
-            _number("follow", 0, _FOLLOW_S_MAX, "go on for so many seconds"),
+            _number("follow", 0, _FOLLOW_S_MAX, "keep the connection open for this many seconds"),
         ),
-        description="One JSON document a line. An empty line is a sign of life. "
-        "A blob comes again until it is deleted.",
+        description="One JSON document per line; empty lines keep the connection alive. "
+        "A blob is delivered again until it is deleted.",
     ),
     Endpoint(
         "delete_blob",
         "DELETE",
         "/v1/inbox/{id}",
-        "Forget a blob: the client has it, durably",
-        "it is not there any more; perhaps it was not before",
+        "Delete a blob that the client has stored",
+        "the blob is gone, or did not exist",
         {_JSON: Deleted},
         (Parameter("id", {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}, where="path"),),
         refusals=("NoStorage", "NotHere"),
@@ -323,77 +327,84 @@ OPERATIONS = (
         "history",
         "GET",
         "/v1/history",
-        "What a group's members have said, in the order that holds everywhere, in windows",
-        "the first entries that are wanted, or those after a page",
+        "The history of a group, in the same order on all devices, in pages",
+        "the first entries, or those after the previous page",
         {_JSON: HistoryPage},
         (
             _GROUP,
-            Parameter("type", {"enum": [kind.name.lower() for kind in OperationKind]}, "only this kind"),
+            Parameter("type", {"enum": [kind.name.lower() for kind in OperationKind]}, "only entries of this kind"),
             Parameter(
                 "author",
                 {"type": "string", "maxLength": 64},
-                "only this member's: label or key's beginning",
+                "only entries of this member: label or start of its key",
             ),
-            _number("since", 0, 2**62, "only what was made since then by its author's clock, in Unix microseconds"),
-            _number("last", 0, 2**31, "only the last so many; 0: all"),
+            _number("since", 0, 2**62, "only entries since this time by the author's clock, in Unix microseconds"),
+            _number("last", 0, 2**31, "only the last N entries; 0: all"),
             _number(
-                "limit", 1, HISTORY_PAGE_ENTRIES, "entries of a page; long ones end it sooner, and it may be empty"
+                "limit", 1, HISTORY_PAGE_ENTRIES, "entries per page; long entries make it shorter, and it may be empty"
             ),
-            Parameter("after", {"type": "string", "pattern": HISTORY_CURSOR}, "`next` of the page before, as it is"),
+            Parameter("after", {"type": "string", "pattern": HISTORY_CURSOR}, "`next` of the previous page, unchanged"),
         ),
-        description="All pages show what had arrived when the first one was read; `event` is where the stream of "
-        "events goes on after that, so that both together are everything, each once.",
+        description="All pages show the entries present when the first one was read. `event` is where to resume "
+        "the stream of events: the pages and the stream together contain each entry once.",
     ),
     Endpoint(
         "events",
         "GET",
         "/v1/events",
-        "What happens, as server-sent events: operations, groups, settings, ephemeral messages",
+        "Server-sent events: operations, groups, settings, ephemeral messages",
         "events as they are committed",
         {},
         (
             Parameter(
                 "Last-Event-ID",
                 _EVENT_PLACE,
-                "go on after this event, without loss or repetition; before `after`",
+                "resume after this event, without loss or repetition; overrides `after`",
                 "header",
             ),
-            Parameter("after", _EVENT_PLACE, "go on after this event; `0`: from the beginning; left out: what comes"),
+            Parameter(
+                "after", _EVENT_PLACE, "resume after this event; `0`: from the beginning (default: only new events)"
+            ),
             Parameter(
                 "types",
                 {"type": "string", "pattern": f"^({_EVENT_TYPES})(,({_EVENT_TYPES}))*$"},
-                "only these types, with commas between them",
+                "only these types, separated by commas",
             ),
             _GROUP,
-            _number("follow", 0, _FOLLOW_S_MAX, "go on for so many seconds (default: a day); 0: only what there is"),
+            _number(
+                "follow",
+                0,
+                _FOLLOW_S_MAX,
+                "keep the connection open for this many seconds (default: a day); 0: only stored events",
+            ),
         ),
-        description="WHATWG HTML, section 9.2. An event without data says how far the stream has come, and that the "
-        "agent lives. Nothing is kept for who does not read: the stream is cut after half a minute, and resumes where "
-        "it was. An event of type `missed` says that it cannot: read anew what you keep.",
+        description="WHATWG HTML, section 9.2. An event without data marks the position in the stream and shows "
+        "that the agent runs. A client that does not read is disconnected after half a minute and can resume. An event "
+        "of type `missed` reports that this is not possible: then read everything again.",
         events=EVENTS,
     ),
     Endpoint(
         "settings",
         "GET",
         "/v1/settings",
-        "The settings that operators gave this device",
-        "a setting in each line",
+        "Settings that operators set on this device",
+        "one setting per line",
         {"application/x-ndjson": OrderedSettingDocument},
         (
             Parameter(
                 "prefix",
                 {"type": "string"},
-                "only settings whose keys begin so, as `app.` for those of programs",
+                "only settings whose keys start with this, e.g. `app.` for those of programs",
             ),
         ),
-        description="One JSON document a line. Changes are events of type `setting`.",
+        description="One JSON document per line. Changes are events of type `setting`.",
     ),
     Endpoint(
         "report_setting",
         "POST",
         "/v1/settings/report",
-        "Say what a program has made of a setting of its own (`app.…`), durably: operators are told",
-        "kept",
+        "Report durably to operators how a program applied one of its settings (`app.…`)",
+        "stored",
         {_JSON: ReportedSettingDocument},
         body={_JSON: {"schema": _SETTING_REPORT, "example": _SETTING_REPORT_EXAMPLE}},
         refusals=("NoLength", "NoStorage"),
@@ -402,18 +413,18 @@ OPERATIONS = (
         "own",
         "GET",
         "/v1/own",
-        "The person's own devices, the groups that they are in, have left or erased, and preferences",
-        "as the device that answers knows them",
+        "The person's own devices, the groups that they joined, left or deleted, and preferences",
+        "as far as this device knows them",
         {_JSON: Own},
-        description="400 where this device is in no group of its person's devices. Changes are events of types "
+        description="400 if this device is in no group of own devices. Changes are events of types "
         "`own_group` and `preference`, and for the devices themselves those of the personal group.",
     ),
     Endpoint(
         "set_preference",
         "POST",
         "/v1/own/preferences",
-        "Set how the person wants something, on all their devices, durably",
-        "kept",
+        "Set a preference on all devices of the person, durably",
+        "stored",
         {_JSON: SetPreference},
         body={_JSON: {"schema": _PREFERENCE, "example": {"key": "theme", "value": "dark"}}},
         refusals=("NoLength", "NoStorage"),

@@ -13,12 +13,10 @@ class BoardStatus:
     """A board on one of this machine's ports."""
 
     port: str
-    device: Annotated[
-        str, Says(pattern="^([0-9a-f]{8})?$", description="its name, as of any device; empty: it cannot say who it is")
-    ]
+    device: Annotated[str, Says(pattern="^([0-9a-f]{8})?$", description="device name; empty: not identified")]
     label: str
     software: str
     enrolled: bool
     up: bool
     seconds: Age | None
-    trouble: Annotated[str, Says(description="what went wrong on it last, since it started; empty: nothing")]
+    trouble: Annotated[str, Says(description="last error since its start; empty: none")]

@@ -34,7 +34,7 @@ _NO_BOARD = (None, "")
 
 
 def scan_ports(device: Device) -> list[SerialPort]:
-    """Return the ports of this machine, and those that the configuration names and that are not there.
+    """Return the ports of this machine, and configured sensors and that are not there.
 
     Raises:
         MissingPackageError: pyserial is not installed.

@@ -18,8 +18,8 @@ class RelayStatus:
     """One relay, and how it is with it."""
 
     url: str
-    state: Annotated[str, Says(description="`up`, or why not")]
-    seconds: Annotated[Count, Says(description="since when")]
+    state: Annotated[str, Says(description="`up`, or the reason why not")]
+    seconds: Annotated[Count, Says(description="seconds in this state")]
     noted: str = here_only("")
     """What the last agent has noted, whether or not one runs; empty where none ever has."""
 
@@ -76,7 +76,8 @@ class QueueStatus:
     acknowledged: Count
     oldest_seconds: Age | None
     kept_by: Annotated[
-        tuple[DeviceName, ...], Says(description="mailboxes that say they keep what waits, or the first part of it")
+        tuple[DeviceName, ...],
+        Says(description="mailboxes that report to store the waiting messages, or the first of them"),
     ] = ()
 
 
@@ -87,17 +88,16 @@ class MemberStatus:
     device: DeviceName
     label: str
     last_seen_seconds: Annotated[
-        Age | None, Says(description="seconds since something new came from it, to a minute; null: never")
+        Age | None, Says(description="seconds since its last new message, to the minute; null: never")
     ]
     presence: Annotated[
         str,
         Says(
             enum=[*CONDITIONS],
-            description="what it tells of itself: silent for longer than it said that it would be, "
-            "gone by its last will, stopped on purpose",
+            description="silent: longer than it announced; gone: by its last will; stopped: on purpose",
         ),
     ]
-    presence_seconds: Annotated[Age | None, Says(description="since when")]
+    presence_seconds: Annotated[Age | None, Says(description="seconds in this state")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class OtherHeads:
 
     device: DeviceName
     label: str
-    seconds: Annotated[Age, Says(description="since when, at most")]
+    seconds: Annotated[Age, Says(description="seconds of difference, at most")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class AgreementStatus:
 
     same: Count
     others: tuple[OtherHeads, ...]
-    never: Annotated[tuple[DeviceName, ...], Says(description="members that have not said anything of it yet")]
+    never: Annotated[tuple[DeviceName, ...], Says(description="members that have not reported yet")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +124,10 @@ class CatchUpStatus:
 
     device: DeviceName
     label: str
-    taken: Annotated[Count, Says(description="operations that it has brought since this began")]
-    waiting: Annotated[Count, Says(description="operations of its last answer that rest on what is not here")]
-    more: Annotated[Count, Says(description="operations that it has beyond these, by its own word and about")]
-    seconds: Annotated[Age, Says(description="since its last answer")]
+    taken: Annotated[Count, Says(description="operations received from it since the start")]
+    waiting: Annotated[Count, Says(description="operations of its last answer that wait for earlier ones")]
+    more: Annotated[Count, Says(description="further operations that it reports to have, about")]
+    seconds: Annotated[Age, Says(description="seconds since its last answer")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class HistoryStatus:
     operations: Count
     same: Count
     others: tuple[OtherHeads, ...]
-    never: Annotated[tuple[DeviceName, ...], Says(description="members that have not said anything of it yet")]
+    never: Annotated[tuple[DeviceName, ...], Says(description="members that have not reported yet")]
     fetching: tuple[CatchUpStatus, ...]
     deleted: Annotated[Count, Says(description="of these, operations whose content was deleted under a checkpoint")] = 0
 
@@ -193,34 +193,32 @@ class Status:
     label: str
     agent: Literal["running", "not running"]
     relay: RelayStatus
-    relays: Annotated[tuple[RelayStatus, ...], Says(description="every one that is set, the preferred one first")]
+    relays: Annotated[tuple[RelayStatus, ...], Says(description="all configured relays, the preferred one first")]
     clock_synchronised: bool
     outbox: OutboxStatus
     queues: tuple[QueueStatus, ...]
     members: tuple[MemberStatus, ...]
     groups: tuple[GroupStatus, ...]
     boards: tuple[BoardStatus, ...]
-    sensors: Annotated[tuple[SensorStatus, ...], Says(description="those that the configuration names")]
+    sensors: Annotated[tuple[SensorStatus, ...], Says(description="configured sensors")]
     operators: OperatorsStatus
     salvage: SalvageStatus | None
-    pending_joins: Annotated[Count, Says(description="groups that this device has asked to join")]
+    pending_joins: Annotated[Count, Says(description="groups that this device requested to join")]
     waiting_invitations: Annotated[
         Count,
-        Says(
-            description="invitations to further groups that a person here has not answered; `covey request` lists them"
-        ),
+        Says(description="invitations to further groups that wait for an answer; `covey request` lists them"),
     ]
     noise_key_seconds: Annotated[
         Count | None, Says(description="age of this device's noise key; null before an agent has run")
     ]
     landing_bytes: Count
     counters: dict[str, Count]
-    troubles: Annotated[tuple[str, ...], Says(description="what is not well, one short line each")]
-    mailbox: Annotated[
-        MailboxStatus | None, Says(description="what this device keeps as a mailbox; null: it is none")
-    ] = None
+    troubles: Annotated[tuple[str, ...], Says(description="problems, one short line each")]
+    mailbox: Annotated[MailboxStatus | None, Says(description="envelopes stored as a mailbox; null: not a mailbox")] = (
+        None
+    )
     content: Annotated[
-        ContentStatus | None, Says(description="the files of its groups; null: none are here, or asked for")
+        ContentStatus | None, Says(description="files of its groups; null: none stored or requested")
     ] = None
 
     @property

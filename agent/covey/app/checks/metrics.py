@@ -54,56 +54,54 @@ def _about_doors(doors: Sequence[DoorStatus]) -> Iterator[Family]:
     up: list[Sample] = [
         ({"door": each.name}, each.runs and bool(each.messages) and not each.attempts) for each in doors
     ]
-    yield Family("covey_door_up", "gauge", "1 while a door's receiver takes readings", up)
+    yield Family("covey_door_up", "gauge", "1 while a door's receiver accepts readings", up)
     sent: list[Sample] = [({"door": each.name}, each.readings) for each in doors]
-    yield Family("covey_door_readings", "counter", "Readings that a door's receiver has taken", sent)
+    yield Family("covey_door_readings", "counter", "Readings that a door's receiver accepted", sent)
     behind: list[Sample] = [({"door": each.name}, each.behind) for each in doors]
-    yield Family("covey_door_behind_segments", "gauge", "Segments of the vault that a door has before it", behind)
+    yield Family("covey_door_behind_segments", "gauge", "Vault segments that a door has not forwarded yet", behind)
     gaps: list[Sample] = [({"door": each.name}, each.gaps) for each in doors]
-    yield Family("covey_door_gaps", "counter", "Parts of the vault that a door has passed over", gaps)
+    yield Family("covey_door_gaps", "counter", "Parts of the vault that a door skipped", gaps)
     dropped: list[Sample] = [
         ({"door": each.name, "reason": reason}, each.dropped.get(reason, 0)) for each in doors for reason in Drop
     ]
-    yield Family("covey_door_dropped", "counter", "Readings that a door left out or cut, by reason", dropped)
+    yield Family("covey_door_dropped", "counter", "Readings that a door dropped or truncated, by reason", dropped)
 
 
 def families(status: Status) -> Iterator[Family]:
     """Yield every metric of a device."""
     yield from _about_the_agent(status)
     sensors: list[Sample] = [({"sensor": each.name}, each.up and status.running) for each in status.sensors]
-    yield Family(
-        "covey_sensor_up", "gauge", "1 while a sensor of the configuration measures all that it should", sensors
-    )
+    yield Family("covey_sensor_up", "gauge", "1 while a configured sensor delivers all its readings", sensors)
     ages: list[Sample] = [
         ({"sensor": each.name}, each.last_reading_seconds)
         for each in status.sensors
         if each.last_reading_seconds is not None
     ]
-    yield Family("covey_sensor_last_reading_seconds", "gauge", "Since a sensor's last reading", ages, "seconds")
+    yield Family("covey_sensor_last_reading_seconds", "gauge", "Age of a sensor's last reading", ages, "seconds")
     dropped: list[Sample] = [
         ({"sensor": each.name, "reason": reason}, each.dropped.get(reason, 0))
         for each in status.sensors
         for reason in Drop
     ]
     yield Family(
-        "covey_sensor_dropped", "counter", "Readings of a sensor left out, or given another time, by reason", dropped
+        "covey_sensor_dropped", "counter", "Readings of a sensor dropped or given another time, by reason", dropped
     )
     yield from _about_the_outbox(status)
     yield from _about_groups(status)
     if status.mailbox is not None:
-        yield Family("covey_mailbox_blobs", "gauge", "Envelopes kept for others", [({}, status.mailbox.blobs)])
+        yield Family("covey_mailbox_blobs", "gauge", "Envelopes stored for other devices", [({}, status.mailbox.blobs)])
         yield Family("covey_mailbox_bytes", "gauge", "Their bytes", [({}, status.mailbox.bytes)], "bytes")
         yield Family(
             "covey_mailbox_maximum_bytes",
             "gauge",
-            "Where more are refused",
+            "Size limit of the mailbox",
             [({}, status.mailbox.maximum_bytes)],
             "bytes",
         )
     yield from _about_content(status)
     counters = status.counters
     for reason, meaning in (
-        ("dropped", "Envelopes that broke a rule, and messages that the outbox had no room or time for"),
+        ("dropped", "Envelopes that broke a rule, and messages that did not fit the outbox or expired"),
         ("quarantined", "Authentic messages that could not be used"),
     ):
         noted = {name.removeprefix(f"{reason}_") for name in counters if name.startswith(f"{reason}_")}
@@ -116,15 +114,15 @@ def families(status: Status) -> Iterator[Family]:
         )
     yield from _about_orders(counters)
     for name, meaning in (
-        ("duplicates", "Messages that came again"),
-        ("refused_full", "Messages that found no room here and stay with their sender"),
-        ("pulls_unanswered", "Requests for manifests that came too often"),
-        ("not_understood", "Messages that older recipients have set aside, as they do not know their type or a field"),
-        ("lost_messages", "Messages that senders have admitted to have lost"),
+        ("duplicates", "Duplicate messages"),
+        ("refused_full", "Messages refused for lack of space; they stay with their sender"),
+        ("pulls_unanswered", "Requests for manifests over the rate limit"),
+        ("not_understood", "Messages that older recipients quarantined because they do not support them"),
+        ("lost_messages", "Messages that senders reported as lost"),
         ("published_messages", "Telemetry batches queued"),
         ("published_readings", "Readings queued"),
-        ("published_times_replaced", "Those that came with a time that cannot be, and got the time of their arrival"),
-        ("landed_messages", "Messages that this collector has put into its vault"),
+        ("published_times_replaced", "Readings with an impossible time, which got the time of arrival"),
+        ("landed_messages", "Messages that this collector stored in its vault"),
     ):
         yield Family(f"covey_{name}", "counter", meaning, [({}, counters.get(name, 0))])
 
@@ -138,14 +136,16 @@ def _about_content(status: Status) -> Iterator[Family]:
         ({"state": "wanted"}, content.wanted),
         ({"state": "wrong"}, content.wrong),
     ]
-    yield Family("covey_content_files", "gauge", "Files of groups, by what has become of them here", states)
-    yield Family("covey_content_bytes", "gauge", "What those take that are here", [({}, content.here_bytes)], "bytes")
-    yield Family("covey_content_maximum_bytes", "gauge", "What they may take", [({}, content.maximum_bytes)], "bytes")
+    yield Family("covey_content_files", "gauge", "Files of groups, by local state", states)
+    yield Family("covey_content_bytes", "gauge", "Size of local files", [({}, content.here_bytes)], "bytes")
+    yield Family(
+        "covey_content_maximum_bytes", "gauge", "Size limit of local files", [({}, content.maximum_bytes)], "bytes"
+    )
     if content.peers is not None:
         yield Family("covey_content_peers", "gauge", "Peers on this network", [({}, content.peers)])
     for name, meaning, unit in (
-        (NEARBY_FILES, "Files that came from places nearby", ""),
-        (NEARBY_BYTES, "Their sealed bytes", "bytes"),
+        (NEARBY_FILES, "Files fetched from nearby sources", ""),
+        (NEARBY_BYTES, "Their encrypted size", "bytes"),
     ):
         yield Family(f"covey_{name}", "counter", meaning, [({}, status.counters.get(name, 0))], unit)
 
@@ -156,13 +156,17 @@ def _about_the_agent(status: Status) -> Iterator[Family]:
     running, relay = status.running, status.relay
     outage_s = relay.seconds if running and relay.noted not in {"", "up"} else 0
     offline_s = status.counters.get("offline_seconds", 0) + outage_s
-    yield Family("covey_build", "info", "What runs here", [({"version": version("covey")}, 1)])
+    yield Family("covey_build", "info", "Running version", [({"version": version("covey")}, 1)])
     yield Family("covey_agent_running", "gauge", "1 while an agent runs on this state", [({}, running)])
     yield Family("covey_relay_connected", "gauge", "1 while a relay accepts the agent", [({}, relay.up)])
     relays: list[Sample] = [({"rank": str(rank)}, each.up) for rank, each in enumerate(status.relays, start=1)]
     yield Family("covey_relay_up", "gauge", "1 while the relay of this rank in the settings accepts the agent", relays)
     yield Family(
-        "covey_offline_seconds", "counter", "Time that the agent ran without a relay", [({}, offline_s)], "seconds"
+        "covey_offline_seconds",
+        "counter",
+        "Time that the agent ran without a relay connection",
+        [({}, offline_s)],
+        "seconds",
     )
     yield Family(
         "covey_clock_synchronized",
@@ -174,44 +178,48 @@ def _about_the_agent(status: Status) -> Iterator[Family]:
 
 def _about_the_outbox(status: Status) -> Iterator[Family]:
     outbox, queues = status.outbox, status.queues
-    yield Family("covey_outbox_messages", "gauge", "Messages whose recipient has not answered", [({}, outbox.messages)])
+    yield Family(
+        "covey_outbox_messages", "gauge", "Messages that their recipient has not acknowledged", [({}, outbox.messages)]
+    )
     sizes: list[Sample] = [({"class": name}, size) for name, size in to_json(outbox.bytes_by_class).items()]
     yield Family("covey_outbox_bytes", "gauge", "Their bytes, by class", sizes, "bytes")
     yield Family(
-        "covey_outbox_maximum_bytes", "gauge", "Where new ones are refused", [({}, outbox.maximum_bytes)], "bytes"
+        "covey_outbox_maximum_bytes", "gauge", "Size limit of the outbox", [({}, outbox.maximum_bytes)], "bytes"
     )
     age_s = (outbox.oldest_us or 0) / 1e6
-    yield Family("covey_outbox_oldest_age_seconds", "gauge", "Age of the oldest", [({}, age_s)], "seconds")
+    yield Family("covey_outbox_oldest_age_seconds", "gauge", "Age of the oldest message", [({}, age_s)], "seconds")
     waiting = sum(each.queued > 0 for each in queues)
-    yield Family("covey_outbox_recipients", "gauge", "Recipients for whom something waits", [({}, waiting)])
+    yield Family("covey_outbox_recipients", "gauge", "Recipients with waiting messages", [({}, waiting)])
     delivered = sum(each.acknowledged for each in queues)
-    yield Family("covey_delivered", "counter", "Messages that their recipient has acknowledged", [({}, delivered)])
+    yield Family("covey_delivered", "counter", "Messages acknowledged by their recipient", [({}, delivered)])
     landing = status.landing_bytes
-    yield Family("covey_landing_bytes", "gauge", "Telemetry on its way into the vault", [({}, landing)], "bytes")
+    yield Family(
+        "covey_landing_bytes", "gauge", "Telemetry waiting to be stored in the vault", [({}, landing)], "bytes"
+    )
 
 
 def _about_orders(counters: Mapping[str, int]) -> Iterator[Family]:
     done: list[Sample] = [({"outcome": each}, counters.get(f"commands_{each}", 0)) for each in IN_WORDS]
-    yield Family("covey_commands", "counter", "Commands of operators, by what became of them here", done)
+    yield Family("covey_commands", "counter", "Orders to run an action, by result on this device", done)
     tried: list[Sample] = [({"reason": each}, counters.get(f"attempts_{each}", 0)) for each in CODES]
-    yield Family("covey_order_attempts", "counter", "Orders by those who have no say here", tried)
+    yield Family("covey_order_attempts", "counter", "Orders refused because their sender is not an operator", tried)
 
 
 def _about_groups(status: Status) -> Iterator[Family]:
     groups = [({"group": each.group_id[:8]}, each) for each in status.groups]
     versions: list[Sample] = [(label, each.version) for label, each in groups]
     members: list[Sample] = [(label, each.members) for label, each in groups]
-    yield Family("covey_manifest_version", "gauge", "Version of the group manifest held", versions)
+    yield Family("covey_manifest_version", "gauge", "Version of the group manifest on this device", versions)
     yield Family("covey_group_members", "gauge", "Members of the group", members)
     operations: list[Sample] = [(label, each.history.operations) for label, each in groups]
     behind: list[Sample] = [(label, len(each.history.others)) for label, each in groups]
     waiting: list[Sample] = [(label, sum(one.waiting for one in each.history.fetching)) for label, each in groups]
-    yield Family("covey_history_operations", "gauge", "Operations of the group's history that are here", operations)
-    yield Family("covey_history_out_of_step", "gauge", "Members last heard with another history", behind)
-    yield Family("covey_history_waiting", "gauge", "Operations that have come and rest on what is not here", waiting)
+    yield Family("covey_history_operations", "gauge", "Operations of the group's history on this device", operations)
+    yield Family("covey_history_out_of_step", "gauge", "Members whose history differs", behind)
+    yield Family("covey_history_waiting", "gauge", "Operations that wait for earlier ones", waiting)
     states = Counter(each.presence for each in status.members)
     presences: list[Sample] = [({"presence": each}, states[each]) for each in CONDITIONS]
-    yield Family("covey_devices", "gauge", "Other members, by what they tell of their presence", presences)
+    yield Family("covey_devices", "gauge", "Other members, by presence", presences)
 
 
 def _remote_errors() -> Iterator[type[errors.RemoteError]]:

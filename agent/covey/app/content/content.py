@@ -375,13 +375,13 @@ def import_file(device: Device, manifest: GroupManifest, path: Path, moves: Call
 
 
 def delete_copy(device: Device, offer: GroupFile) -> None:
-    """Let go of a file here, or stop asking for it."""
+    """Delete this device's copy, or stop fetching it."""
     with device.store.transaction():
         device.store.content.drop(offer.file.content.hash)
 
 
 def pin_file(device: Device, offer: GroupFile, *, pinned: bool) -> None:
-    """Have a file that is here stay when room is short, or not.
+    """Pin or unpin a local file.
 
     Raises:
         LocalError: it is not here.

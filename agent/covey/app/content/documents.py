@@ -19,13 +19,13 @@ _HASH = Says(pattern="^[0-9a-f]{64}$")
 class ContentStatus:
     """The files of this device's groups as they are here."""
 
-    here: Annotated[Count, Says(description="files that are here whole")]
-    here_bytes: Annotated[Count, Says(description="their sealed bytes")]
-    pinned_bytes: Annotated[Count, Says(description="of these, what stays when room is short")]
-    maximum_bytes: Annotated[Count, Says(description="what all files may take: content.maximum_mb")]
-    wanted: Annotated[Count, Says(description="files that are asked for and not here yet")]
-    wrong: Annotated[Count, Says(description="files that came whole and not as they were offered, and were deleted")]
-    peers: Annotated[Count | None, Says(description="peers on this network; null: not looked for, or not known")]
+    here: Annotated[Count, Says(description="complete local files")]
+    here_bytes: Annotated[Count, Says(description="their encrypted bytes")]
+    pinned_bytes: Annotated[Count, Says(description="of these, bytes that are pinned")]
+    maximum_bytes: Annotated[Count, Says(description="limit for all files: content.maximum_mb")]
+    wanted: Annotated[Count, Says(description="requested files that have not arrived")]
+    wrong: Annotated[Count, Says(description="files that did not match their offer and were deleted")]
+    peers: Annotated[Count | None, Says(description="peers on this network; null: unknown")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class OfferedFile:
     offered_at_us: Annotated[int, Says(description="Unix microseconds, by its author's clock")]
     hash: Annotated[str, _HASH]
     state: Annotated[str, Says(enum=[OFFERED, REQUESTED, HERE, LOCKED, WRONG])]
-    fetched: Annotated[Count, Says(description="bytes of the sealed file that are here")]
+    fetched: Annotated[Count, Says(description="bytes of the encrypted file that are here")]
     pinned: bool
     holders: Count
-    saved: Annotated[Count, Says(description="of a fetch: bytes that a patch has saved")] = 0
+    saved: Annotated[Count, Says(description="bytes that a patch saved")] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ class ArrivedBlob:
     author: Annotated[str, Says(pattern="^[0-9a-f]{64}$", description="signing key")]
     name: DeviceName
     group_id: GroupIdText
-    sent_at_us: Annotated[int, Says(description="Unix microseconds, as the author's clock said")]
+    sent_at_us: Annotated[int, Says(description="Unix microseconds by the author's clock")]
     received_at_us: Annotated[int, Says(description="Unix microseconds")]
     body: Annotated[str, Says(contentEncoding="base64")]
 
@@ -44,11 +44,11 @@ class OwnDevice:
 
     device: Annotated[str, Says(description="its name: the beginning of its signing key")]
     label: str
-    this: Annotated[bool, Says(description="whether it is the device that answers")]
-    presence: Annotated[str | None, Says(description=f"one of {', '.join(CONDITIONS)}; null: the device that answers")]
-    since_us: Annotated[int | None, Says(description="since when it is so")]
-    seen_at_us: Annotated[int | None, Says(description="when something new came from it, to a minute; null: never")]
-    groups: Annotated[tuple[str, ...], Says(description="ids of the groups that it shares with this device")]
+    this: Annotated[bool, Says(description="whether it is this device")]
+    presence: Annotated[str | None, Says(description=f"one of {', '.join(CONDITIONS)}; null: this device")]
+    since_us: Annotated[int | None, Says(description="start of this state")]
+    seen_at_us: Annotated[int | None, Says(description="time of its last new message, to the minute; null: never")]
+    groups: Annotated[tuple[str, ...], Says(description="ids of the groups shared with this device")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +58,16 @@ class OwnGroupEntry:
     group_id: GroupIdText
     title: str
     state: Literal["held", "left", "erased"]
-    member: Annotated[bool, Says(description="whether the device that answers is in it")]
-    by: Annotated[str, Says(description="the device that said so")]
-    made_at_us: Annotated[int, Says(description="when, by that device's clock")]
+    member: Annotated[bool, Says(description="whether this device is a member")]
+    by: Annotated[str, Says(description="device that reported it")]
+    made_at_us: Annotated[int, Says(description="time by that device's clock")]
 
 
 @dataclass(frozen=True, slots=True)
 class OwnPreference:
     """How the person wants something, everywhere or for one group."""
 
-    group_id: Annotated[GroupIdText | None, Says(description="null: everywhere")]
+    group_id: Annotated[GroupIdText | None, Says(description="null: all groups")]
     key: str
     value: str
 
@@ -86,7 +86,7 @@ class Own:
 class SetPreference:
     """A preference is as it was asked for, durably; the person's other devices are told."""
 
-    preference: Annotated[OwnPreference | None, Says(description="null: there is none any more")]
+    preference: Annotated[OwnPreference | None, Says(description="null: unset")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,6 @@ class OwnPreferenceEvent:
 
     group_id: Annotated[GroupIdText, Says(description="the personal group's")]
     at_us: Count
-    about: Annotated[GroupIdText | None, Says(description="the group that it is for; null: everywhere")]
+    about: Annotated[GroupIdText | None, Says(description="group that it applies to; null: all groups")]
     key: str
-    value: Annotated[str | None, Says(description="null: none any more")]
+    value: Annotated[str | None, Says(description="null: unset")]

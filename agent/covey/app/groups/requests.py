@@ -46,7 +46,7 @@ class SyncingGroup:
 
 
 def syncing_groups(device: Device) -> list[SyncingGroup]:
-    """Return the groups that this device has asked to join and does not have yet, as after accepting an invitation."""
+    """Return the groups that this device requested to join and does not have yet, as after accepting an invitation."""
     labels = {
         member.keys.signing_public: member.label for group in device.node.groups.joined() for member in group.members
     }

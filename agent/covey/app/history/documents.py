@@ -63,4 +63,4 @@ class HistoryPage:
 
     entries: tuple[HistoryEntry, ...]
     next: Annotated[str | None, Says(description="`after` of the next page; null: this was the last one")]
-    event: Annotated[EventIdText, Says(description="what came after the first page's reading follows this event")]
+    event: Annotated[EventIdText, Says(description="later entries follow this event")]

@@ -18,19 +18,21 @@ class OrderedSettingDocument:
     """A setting that an operator gave this device, and what has become of it."""
 
     key: str
-    value: Annotated[Scalar | None, Says(description="what operators want to hold; null: the device's own value")]
-    secret: Annotated[bool, Says(description="the value is never shown: only `/v1/settings` has it, for programs")]
+    value: Annotated[Scalar | None, Says(description="value that operators ordered; null: the device's own value")]
+    secret: Annotated[bool, Says(description="never shown except to programs at `/v1/settings`")]
     state: SettingStateText
-    code: Annotated[str, Says(description="what stood against it, for programs; empty: nothing")]
-    why: Annotated[str, Says(description="the same for people")]
+    code: Annotated[str, Says(description="reason code if it was not applied; empty: applied")]
+    why: Annotated[str, Says(description="the reason, for people")]
     by: DeviceName
-    operation: Annotated[str, Says(pattern="^[0-9a-f]{64}$", description="which asks for it, in the group's history")]
+    operation: Annotated[
+        str, Says(pattern="^[0-9a-f]{64}$", description="operation in the group's history that ordered it")
+    ]
     group_id: GroupIdText
-    own: Annotated[Scalar | None, Says(description="what the program whose setting it is has said that it has")]
+    own: Annotated[Scalar | None, Says(description="value that the program reported")]
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedSettingDocument:
     """A program's report is kept, and goes to the operators."""
 
-    reported: Annotated[bool, Says(description="false: another operation asks for the setting by now")]
+    reported: Annotated[bool, Says(description="false: a later operation replaced this one")]

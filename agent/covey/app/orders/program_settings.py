@@ -1,4 +1,4 @@
-"""The settings that operators gave this device, as programs get them, and what a program says of its own."""
+"""Settings that operators set on this device, as programs get them, and what a program says of its own."""
 
 from __future__ import annotations
 

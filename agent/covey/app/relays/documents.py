@@ -14,9 +14,9 @@ class InboxStatus:
 
     device: DeviceName
     label: str
-    blobs: Annotated[Count, Says(description="sealed envelopes")]
+    blobs: Annotated[Count, Says(description="encrypted envelopes")]
     bytes: Count
-    max_cursor: Annotated[Count, Says(description="the last cursor that was given")]
+    max_cursor: Annotated[Count, Says(description="last cursor given out")]
     oldest_seconds: Age | None
 
 
@@ -28,7 +28,7 @@ class MailboxStatus:
     blobs: Count
     bytes: Count
     maximum_bytes: Count
-    hooks: Annotated[Count, Says(description="ways in which devices want to be woken")]
+    hooks: Annotated[Count, Says(description="ways to wake devices")]
     inboxes: tuple[InboxStatus, ...]
 
 
@@ -37,11 +37,11 @@ class WaitingMessage:
     """A message that waits for its recipient's acknowledgement."""
 
     recipient: DeviceName
-    label: Annotated[str, Says(description="what the recipient is called; empty where no group has it any more")]
-    place: Annotated[int, Says(minimum=1, description="its place in that queue")]
+    label: Annotated[str, Says(description="label of the recipient; empty if it is no longer in a group")]
+    place: Annotated[int, Says(minimum=1, description="position in that queue")]
     class_: Literal["control", "data", "telemetry", "history"]
     bytes: Count
-    seconds: Annotated[Count, Says(description="since it was queued")]
+    seconds: Annotated[Count, Says(description="seconds since it was queued")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,13 @@ class SensorStatus:
     """A sensor that the configuration names, as the agent last knew it."""
 
     name: str
-    state: Annotated[
-        str, Says(description="`up`: it measures; `starting`; `no reading yet`; or why it does not measure, or not all")
-    ]
-    seconds: Annotated[Count, Says(description="since when")]
+    state: Annotated[str, Says(description="`up`, `starting`, `no reading yet`, or the reason why it does not measure")]
+    seconds: Annotated[Count, Says(description="seconds in this state")]
     last_reading_seconds: Annotated[
-        Age | None, Says(description="since readings of it were committed last; null: never, as far as is known")
+        Age | None, Says(description="seconds since its last stored reading; null: never, or unknown")
     ]
     dropped: Annotated[
-        dict[str, Count], Says(description="readings that were left out, or got another time, by reason; since ever")
+        dict[str, Count], Says(description="readings dropped or given another time, by reason, in total")
     ]
 
     @property

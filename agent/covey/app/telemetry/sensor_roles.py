@@ -1,4 +1,4 @@
-"""The roles that read sensors: this machine's own (`Sensors`), and those that the configuration names."""
+"""The roles that read sensors: this machine's own (`Sensors`), and configured sensors."""
 
 from __future__ import annotations
 
