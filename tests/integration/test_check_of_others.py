@@ -206,14 +206,14 @@ def test_boards(tmp_path: Path) -> None:
     found = [line for level, line, _ in _found(alone, "boards", "--offline") if level == "warning"]
     assert f"the board on {place} reports: Scd41: OSError (19)" in found
     assert "Scd41: OSError (19)" in alone.ok("mcu", "stats")
-    assert any("says: Scd41" in line for line in alone.json("status")["troubles"])
+    assert any("reports: Scd41" in line for line in alone.json("status")["troubles"])
     assert all("identity.key" not in hint for _, _, hint in _found(alone, "boards", "--offline"))
     copy = tmp_path / "another port"
     copy.touch()
     with store.transaction():  # its flash was copied, with the identity
         store.boards.note(AttachedBoard(str(place), keys, "covey 1", True, True, 1, {}))
         store.boards.note(AttachedBoard(str(copy), keys, "covey 1", True, True, 1, {}, "it has the identity of ..."))
-    hints = [hint for _, line, hint in _found(alone, "boards", "--offline") if f"{copy} says" in line]
+    hints = [hint for _, line, hint in _found(alone, "boards", "--offline") if f"{copy} reports" in line]
     assert [each.partition(",")[0] for each in hints] == ["on the copy: mpremote rm :identity.key"]
     store.close()
 

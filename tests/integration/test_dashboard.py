@@ -126,7 +126,7 @@ def test_groups_orders_and_a_devices_story(opens: Opens, fleet: CollectedFleet, 
     is_readable(page)
     page.get_by_label("Find").fill("00003")
     page.get_by_role("link", name="field-00003").press("Enter")
-    expect(page.locator("#story")).to_contain_text(f"let into {_HOSTILE} by")
+    expect(page.locator("#story")).to_contain_text(f"added to {_HOSTILE} by")
     expect(page.get_by_role("list", name="Where its readings are")).to_contain_text("In the vault")
     assert page.locator("#story img").count() == 0
 
@@ -289,7 +289,7 @@ def test_roll_outs_files_versions_boards_and_what_became_of_messages(
     page.get_by_label("Find").fill("00005")
     page.get_by_role("link", name="field-00005", exact=True).press("Enter")
     places = page.get_by_role("list", name="Where its readings are")
-    for box in ("On the way3 that have not come", "In the vault", "Lost3, as it has said itself"):
+    for box in ("In transit3 not arrived", "In the vault", "Lost3, as the device reports"):
         expect(places).to_contain_text(box)
     expect(page.locator("#story")).to_contain_text("lost 3 messages: outbox full")
     expect(page.locator("#outbox")).to_contain_text("data, ")

@@ -47,7 +47,7 @@ def test_everything_comes_at_least_once_through_kills_and_once_by_its_id(tmp_pat
             assert "already forwards readings" in hub.fails("door", "run", code=1)
             (status,) = hub.json("door", "status")
             assert (status["readings"], status["behind"], status["gaps"]) == (2_400, 0, 0)
-            assert "1 door sending on: cloud" in hub.covey("check", "--offline").stdout
+            assert "1 door forwarding: cloud" in hub.covey("check", "--offline").stdout
         finally:
             hub.kill()
         assert any(each["label"] == "field-00003" for each in web.messages())
@@ -103,7 +103,7 @@ def test_a_door_that_is_down_holds_up_no_other(tmp_path: Path) -> None:
             wait_until(lambda: hub.json("door", "status")[2]["messages"] == 600, "so has the receiver of metrics")
             wait_until(lambda: hub.json("door", "status")[1]["attempts"], "the third one is waited for")
             assert "down has forwarded nothing" in hub.covey("check", "--offline").stdout
-            assert "2 doors sending on: cloud, metrics" in hub.covey("check", "--offline").stdout
+            assert "2 doors forwarding: cloud, metrics" in hub.covey("check", "--offline").stdout
         finally:
             hub.kill()
 

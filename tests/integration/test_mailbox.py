@@ -161,7 +161,7 @@ def test_a_mailbox_is_seen_checked_and_emptied(fleet: list[Gateway]) -> None:
     assert checks["mailbox"] == "ok"
     assert "no messages stored for" in post.fails("mailbox", "delete", "nobody", code=1)
     assert "cannot be undone" in post.fails("mailbox", "delete", "shed", code=2)
-    assert "1 envelope deleted" in post.ok("mailbox", "delete", "shed", "--yes")
+    assert "deleted 1 envelope" in post.ok("mailbox", "delete", "shed", "--yes")
     assert post.json("mailbox", "delete", shed.author[:8], "--yes") == {"deleted": 0}
     assert _kept(post) == 0
     shed.start("run", "--no-sensors")

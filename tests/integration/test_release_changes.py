@@ -149,7 +149,7 @@ def test_where_two_operators_have_to_agree_they_agree_with_the_plan_once(
     gives = _begun(fleet, "--waves", "1,100%")
     wait_until(lambda: len(deputy.json("release", "list")) == 1, "the deputy has heard of it")
     assert _standing(deputy)["state"] == "awaits approval"
-    assert "it needs 1 more operator to agree" in deputy.ok("release", "status", _standing(deputy)["id"][:8])
+    assert "1 more operator must approve it" in deputy.ok("release", "status", _standing(deputy)["id"][:8])
     assert not any((shed.state / "steps").exists() for shed in fleet.sheds)
     deputy.ok("order", "approve", _standing(deputy)["wave"][:8])
     wait_until(lambda: gives.poll() is not None, "it has been to both", idle_s=60)

@@ -46,7 +46,7 @@ def test_a_sensor_measures_fails_and_measures_again(new_gateway: Callable[[str],
     one.ok("config", "set", "telemetry.batch_seconds", "0.5")
     add_sensor(one, 'name = "boiler"', 'kind = "w1"', f'folder = "{bus}"', _OFTEN)
     add_sensor(one, 'name = "gone"', 'kind = "hwmon"', f'folder = "{tmp_path / "none"}"', _OFTEN)
-    assert "2 sensors well described" in one.covey("check", "--offline").stdout
+    assert "2 sensors configured correctly" in one.covey("check", "--offline").stdout
     one.start("collect", "--no-sensors")
 
     def states() -> dict[str, str]:
