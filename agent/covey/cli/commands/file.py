@@ -67,7 +67,11 @@ def fetch_with_progress(
 
     def what_stays() -> str:
         command = f"covey file get {offer.operation.id.hex()[:8]}"
-        who = f"the agent continues; to watch: {command}" if device.folder.locks.agent_runs() else f"to continue: {command}"
+        who = (
+            f"the agent continues; to watch: {command}"
+            if device.folder.locks.agent_runs()
+            else f"to continue: {command}"
+        )
         return f"'{name}' stays requested, {size_text(here)} of {size_text(whole)} are here; {who}"
 
     with explained_interruption(what_stays), ProgressLine() as line:
