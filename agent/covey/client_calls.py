@@ -1,8 +1,8 @@
-"""What a program asks an agent for, and what the answers mean; no socket. `Client` and `AsyncClient` share it.
+"""Requests to an agent and the meaning of its answers; no socket. `Client` and `AsyncClient` share this module.
 
-1. A call says what is sent, and reads what comes: whole, or line by line where the answer is a stream.
-2. What a later agent says beyond what is known here is left out; what is missing is `AgentVersionError`.
-3. A refusal becomes the error that it was at the agent, with its hint; `LocalError` where this Covey does not know it.
+1. A call defines what is sent, and reads the answer: whole, or line by line if it is a stream.
+2. Fields of a later agent are ignored; a missing field is `AgentVersionError`.
+3. A refusal becomes the error that it was at the agent, with its hint; `LocalError` if this Covey does not know it.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """The gateway's side of the boards on its ports, as a role of the agent (docs/protocol/boards.md, section 18).
 
-1. A line speaks for the board that has identified itself on it last, with a proof. Who lies is not believed by the
-   collector, which reads the board's signature.
-2. What a board sends is acknowledged after the commit that stores it, or when it is refused for good. Where there
-   is no room it is held back, and the line says BUSY. The board keeps all until its collector's own word comes.
-3. A board is told the time when it comes, every ten minutes, and as soon as this machine's clock is synchronised.
-4. A board that is a member of a group and has been told no collector is told the one that is its.
-5. What comes for a board goes down its line once, if it is there. What a mailbox keeps for it stays there until it is.
-6. Two ports with one identity are a board and its copy: both are named, as neither's readings can be told apart.
-7. What a board says that went wrong stands until it starts anew, also of one that has not said who it is
-   (`line`); the log has what is news, once a minute.
-8. An order is handed to a board again each minute until the board has said what became of it.
-9. A board that says that it sleeps is told nothing until it speaks; what comes for it is kept, within the bounds of
+1. A line belongs to the board that last identified itself on it, with a proof. The collector detects a false one,
+   because it reads the board's signature.
+2. A board's message is acknowledged after the commit that stores it, or after a permanent refusal. Without room it is
+   held back, and the line says BUSY. The board keeps everything until its collector acknowledges.
+3. A board is sent the time when it appears, every ten minutes, and as soon as this machine's clock is synchronised.
+4. A board that is a member of a group without a known collector is sent its collector.
+5. A message for a board goes down its line once, if the board is there. Messages in a mailbox stay there until it is.
+6. Two ports with one identity are a board and its copy: both are reported, because their readings cannot be told apart.
+7. An error that a board reports remains until it restarts, even if it has not identified itself (`line`); the log has
+   new errors, once a minute.
+8. An order is handed to a board again each minute until the board has reported its result.
+9. A board that announces sleep is sent nothing until it speaks; messages for it are kept, within the bounds of
    `forwarding`. One that does not wake in time is gone.
-10. Lines may come and go (`udp_lines`). Nothing is logged of one whose board is no member, its row in the store goes
-    with it, and of all such one identifies itself in a second.
+10. Lines may come and go (`udp_lines`). Lines whose board is no member are not logged, their rows in the store go with
+    them, and only one of them may identify itself in a second.
 """
 
 from __future__ import annotations

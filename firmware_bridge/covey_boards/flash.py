@@ -1,10 +1,10 @@
-"""Firmware onto a board: `mpremote` writes the files, and every one is read back by its SHA-256.
+"""Write firmware to a board: `mpremote` writes the files, and every one is read back by its SHA-256.
 
-`mpremote` runs as a program of its own: it needs the port for itself, and what it does to a port must not end an agent.
-A board that runs our firmware does not listen to Ctrl-C; so it is asked to restart first, and caught while it starts.
+`mpremote` runs as a separate program: it needs the port for itself, and its effects on a port must not end an agent. A
+board that runs our firmware does not listen to Ctrl-C; so it is asked to restart, and interrupted while it starts.
 
-What is compiled goes into the board's ROM file system where it has one that nobody else uses: bytecode and constants
-are then run from flash, and the heap holds native code alone. What a board starts with stays beside its other files.
+Compiled code goes into the board's ROM file system if it has an unused one: bytecode and constants then run from flash,
+and the heap holds only native code. The files of the board's start stay with its other files.
 """
 
 from __future__ import annotations

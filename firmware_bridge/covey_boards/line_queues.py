@@ -1,7 +1,7 @@
-"""What lies between a line's owner and the thread that serves its port: events up, messages and acknowledgements down.
+"""The queues between a line's owner and the thread that serves its port: events up, messages and acknowledgements down.
 
-1. The owner is never kept waiting, and the thread alone touches the link.
-2. Each queue has a bound. What was queued for a line that ends is dropped; the owner says it again.
+1. The owner never waits, and only the thread touches the link.
+2. Each queue has a bound. Messages queued for a line that ends are dropped; the owner repeats them.
 """
 
 from __future__ import annotations

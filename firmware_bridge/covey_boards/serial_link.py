@@ -1,10 +1,9 @@
-"""A serial port with a board behind it: `link_machine` in a thread of its own. The only importer of pyserial.
+"""A serial port with a board behind it: `link_machine` in its own thread. The only importer of pyserial.
 
-The thread owns port and link. It looks for the port for good: a board that was unplugged is taken up again when it is
-back, also under another name if USB says that it is the same one (vendor, product and serial number). Another device
-under the same name stays closed. Whatever the port does ends in `SerialDown` and another look; nothing reaches the
-owner as an exception. Each time that the port is opened, a new link begins: the board tells again what was not
-acknowledged.
+The thread owns port and link. It looks for the port indefinitely: an unplugged board is accepted again when it is back,
+also under another name if USB identifies it (vendor, product and serial number). Another device under the same name
+stays closed. Every error of the port becomes `SerialDown` and another look; the owner gets no exception. Each opened
+port begins a new link: the board repeats what was not acknowledged.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Boards on UDP: which addresses have a line, and what goes to them. No socket, no clock; docs/protocol/, "Over UDP".
+"""Boards on UDP: which addresses have a line, and what is sent to them. No socket, no clock; docs/protocol/, "Over
+UDP".
 
-1. An address has a line once it has said HELLO and, by naming our boot id, shown that it hears us. Before that it is
-   answered by no more bytes than it sent, and never unasked: nobody is flooded in another's name.
-2. A line is trusted while the board on it is a member of a group of ours, one line for a board. Of those that are not,
-   `MAXIMUM_UDP_STRANGERS` are kept, the ones not heard for longest going first; of those that are,
-   `MAXIMUM_UDP_BOARDS`.
-3. A line that is up is served like a serial one. One that falls silent waits to be spoken to.
+1. An address has a line once it has sent HELLO and proved, by naming our boot id, that it receives our packets. Before
+   that it gets no more bytes than it sent, and none unasked: so nobody can flood a third party.
+2. A line is trusted while its board is a member of one of our groups, one line for a board. Of the others,
+   `MAXIMUM_UDP_STRANGERS` are kept, and those silent for longest are dropped first; of members, `MAXIMUM_UDP_BOARDS`.
+3. A line that is up is served like a serial one. A silent one waits until its board speaks.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Bringing the boards on this device's ports to the firmware that an installer has put here.
+"""Bring the boards on this device's ports to the firmware that an installer has put here.
 
 docs/protocol/boards.md, section 18, "Firmware".
 
-1. A firmware lies in a file that is replaced whole; while there is one, each board on its line is brought to it.
-2. A board is told what it is, says how far it has come, and is sent the next part, each once, as the line loses none:
-   after whatever power cut of either, or a minute of silence, that begins with the first of these again.
-3. What it says of a firmware is final until another one lies there, or the board starts anew; it is kept for whoever
-   asks whether all is well.
-4. A board may say anything, and what is in no group is brought nothing: what one says is noted each `_NOTE_US` at most,
-   and asked for again.
+1. A firmware is a file that is replaced whole; while it exists, each board on its line is updated to it.
+2. A board receives the announcement, reports how far it has come, and is sent the next part, each once, as the line
+   loses none. After a power cut on either side, or a minute of silence, that starts again with the announcement.
+3. A board's verdict on a firmware is final until another one is put here, or the board restarts; it is kept for checks.
+4. A board may report anything, and a board outside all groups is sent nothing: reports are noted every `_NOTE_US` at
+   most, and requested again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the agent and `covey-action@.service` say to each other, one packet each way (docs/how-to/orders.md).
+"""The packets between the agent and `covey-action@.service`, one each way (docs/how-to/orders.md).
 
 The agent names an action, its arguments and its secret ones: `[action, [[name, value], …], [[name, value], …]]`;
-without secret ones, the last list is left out. It is told how that has ended, with the beginning of what it wrote:
-`[outcome, exit, output, cut, code, why]`. Where it shuts its side, what runs is ended, and where it has gone, too.
+without secret ones, the last list is left out. The answer is how that ended, with the beginning of the output:
+`[outcome, exit, output, cut, code, why]`. If the agent closes its side, or is gone, the program is ended.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Where alerts go: a webhook, e-mail, a program. Each takes a message or raises `AlertTargetError`; none is kept open.
+"""Alert targets: a webhook, e-mail, a program. Each sends a message or raises `AlertTargetError`; none is kept open.
 
-1. A secret stands in a file, is read when it is needed, and goes over TLS alone, or to this machine.
-2. A webhook that answers with a redirection has not taken the message: a token goes nowhere else.
-3. What a target answers is read no further than its status.
-4. A program gets words and no shell, the message as JSON on its standard input, and a time to end in.
+1. A secret is in a file, is read when needed, and is sent only over TLS or to this machine.
+2. A redirection does not count as accepting the message: a token goes nowhere else.
+3. Only the status of a target's answer is read.
+4. A program runs without a shell, gets the message as JSON on its standard input, and has a time limit.
 """
 
 from __future__ import annotations

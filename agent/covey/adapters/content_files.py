@@ -1,8 +1,8 @@
-"""The bytes of sealed files, in a folder of their own: made, kept piece by piece, read, opened.
+"""The bytes of sealed files, in a folder of their own: made, stored piece by piece, read, opened.
 
-`<hash>` is a whole sealed file, `<hash>.part` one on its way, as far as it has come, `<hash>.index` the hashes of its
-chunks, `<hash>.<offer>.secret` what one is opened by that is for some devices alone. A part is as long as what was
-verified; what a power cut tore at its end is found by the index, and written over.
+`<hash>` is a whole sealed file, `<hash>.part` an incomplete one, `<hash>.index` the hashes of its chunks,
+`<hash>.<offer>.secret` the secret of one that is for some devices only. A part is as long as what was verified; bytes
+that a power cut tore at its end fail the index, and are overwritten.
 """
 
 from __future__ import annotations

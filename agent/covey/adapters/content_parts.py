@@ -1,7 +1,7 @@
 """Files that are being downloaded; one thread or the loop owns each of them at a time.
 
-A part is brought to the disk while more of it comes: a card that takes its time holds nobody up. Its whole is hashed
-beside, from what came, so that it need not be read again.
+A part is written to disk while more arrives: a slow card delays nobody. The whole file is hashed from arriving bytes,
+so that it need not be read again.
 """
 
 from __future__ import annotations

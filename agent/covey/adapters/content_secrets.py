@@ -1,6 +1,6 @@
-"""The secrets of files that are sealed for some devices only; each lies next to its file and is deleted with it.
+"""The secrets of files that are sealed for some devices only; each is next to its file and deleted with it.
 
-It is kept for the one offer that it came by: whoever offers the same bytes anew, with another secret, changes nothing.
+It belongs to the one offer that it came with: another offer of the same bytes, with another secret, changes nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A deadline for a whole exchange on a connection, however slowly the other side sends.
 
-The time limit of a socket begins anew with each byte: who sends one now and then holds its reader for ever.
+The time limit of a socket begins again with each byte, so one byte now and then would hold its reader forever.
 """
 
 from __future__ import annotations

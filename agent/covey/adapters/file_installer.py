@@ -1,11 +1,11 @@
-"""Installing a file at a path that its device's owner names, and taking it back (`core/actions/installing.py`).
+"""Install a file at a path that the device's owner names, and roll back (`core/actions/installing.py`).
 
-1. The file is replaced by a rename: whoever opens the path finds the old one or the new one, whole.
-2. What was there is kept beside it, durably, before anything changes, until it is confirmed or put back: `.NAME.old`,
-   or `.NAME.none` where nothing was. One that lies there already is what was confirmed last, and stays.
-3. Each step can be done twice, and be cut off anywhere: done once more, it comes to the same.
-4. To keep what was there, and to put it back, takes no room on the disk, where that has hard links.
-5. A hook runs after each change, with the path as its argument; where it fails, the step has failed.
+1. A rename replaces the file: at any moment the path has the old or the new one, whole.
+2. The old file is kept next to it, durably, before anything changes, until it is confirmed or restored: `.NAME.old`, or
+   `.NAME.none` if there was none. An existing one is the last confirmed version, and stays.
+3. Each step can be interrupted anywhere; repeated, it gives the same result.
+4. Keeping and restoring the old file needs no room on disks with hard links.
+5. A hook runs after each change, with the path as its argument; if it fails, the step has failed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Waking devices: a POST without a body, or the owner's own program; in a thread, as either may take its time.
 
-1. A webhook is called only below an address that the mailbox's owner allows, over TLS or on this machine; a redirection
-   is not followed, and of the answer nothing but the status is read; it has to have come in time as a whole.
-2. The program and its words are the owner's; it gets the device's key as its last word, and a time to end in.
-3. So many calls wait at most; of more, the newest is left out: the next blob brings another.
+1. A webhook is called only below an address that the mailbox's owner allows, over TLS or on this machine; redirections
+   are not followed, and only the answer's status is read, within a deadline.
+2. The program and its words are the owner's; it gets the device's key as its last word, and has a time limit.
+3. A bounded number of calls waits; beyond it the newest is left out, because the next blob causes another.
 """
 
 from __future__ import annotations

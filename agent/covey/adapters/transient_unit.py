@@ -1,13 +1,13 @@
-"""One program in a transient systemd unit, as root has it run for the agent: user, sandbox, bounds, end.
+"""One program in a transient systemd unit, which root runs for the agent: user, sandbox, bounds, end.
 
-1. systemd is asked by `systemd-run` and `systemctl` over its private socket: no message bus is needed.
-2. There is one such unit. What an earlier agent left running is ended before another one begins; what the program
-   leaves behind when it has ended, and all of it when its time is up, when the agent asks for that or has gone, and
-   when this process has gone (`BindsTo=`), in whatever way.
+1. `systemd-run` and `systemctl` use systemd's private socket: no message bus is needed.
+2. There is one such unit. A program left by an earlier agent is ended before another one begins. Its remaining
+   processes end with it; everything ends when its time is up, when the agent asks or is gone, and when this process is
+   gone (`BindsTo=`), in whatever way.
 3. The program writes into a pipe in this process's own folder: `ACTION_READ_BYTES` at a time are read, and the
-   beginning is kept. What it is to read is a file of that folder, which root alone may open, and which is there no
-   longer than the unit. It holds nothing else of this process's, and no socket of the agent's.
-4. It may read what its user may, and write nothing that the definition does not name.
+   beginning is kept. Its input is a file of that folder, which only root may open, and which exists only as long as the
+   unit. It holds nothing else of this process's, and no socket of the agent's.
+4. It may read what its user may, and write only what the definition names.
 """
 
 from __future__ import annotations

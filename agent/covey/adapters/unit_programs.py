@@ -1,10 +1,10 @@
-"""Programs that an action runs, each in a systemd unit, as the agent asks for them (docs/how-to/orders.md).
+"""Programs that an action runs, each in a systemd unit, as the agent requests them (docs/how-to/orders.md).
 
-1. The agent gives a name and arguments to `covey-action.socket`, the secret ones apart; what they come to, root's own
-   files say there.
-2. Nothing here waits, but `stop`, for `_GRACE_S`.
-3. Who answers nothing, or no answer, leaves unknown what became of it.
-4. A unit has `_GRACE_US` more than its time to be ended in, and to say so; then it is ended by the connection's end.
+1. The agent gives a name and arguments to `covey-action.socket`, the secret ones separately; root's own files there
+   define the rest.
+2. Nothing here waits, except `stop`, for `_GRACE_S`.
+3. Without a valid answer the result is unknown.
+4. A unit has `_GRACE_US` more than its time in which to end and answer; then the connection's end ends it.
 """
 
 from __future__ import annotations

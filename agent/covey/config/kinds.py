@@ -1,9 +1,9 @@
-"""What a kind of sensor or door has to bring, and how an installed package brings one.
+"""What a kind of sensor or door has to define, and how an installed package adds one.
 
-A kind is one entry of a table (`sensors.KINDS`, `doors.KINDS`): its settings, what opens it, what it makes. Everything
-else reads the table: the check of a configuration, `covey sensor kinds`, `covey door kinds`, the tests that hold
-docs/how-to/sensors.md and docs/reference/doors.md to it. A package brings one by an entry point that is such an entry,
-in the group `covey.sensors` or `covey.doors`.
+A kind is one entry of a table (`sensors.KINDS`, `doors.KINDS`): its settings, the function that opens it, its results.
+Everything else reads the table: the check of a configuration, `covey sensor kinds`, `covey door kinds`, the tests that
+compare docs/how-to/sensors.md and docs/reference/doors.md with it. A package adds one by an entry point that is such an
+entry, in the group `covey.sensors` or `covey.doors`.
 """
 
 from __future__ import annotations

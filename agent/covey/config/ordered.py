@@ -1,7 +1,7 @@
 """The settings that operators have given this device: a layer over its files, under the environment.
 
-1. `operations.settings` lists by patterns what may stand here. What is the owner's alone (`local`) never does.
-2. What is not allowed any more, or not valid any more, is passed over: a device starts whatever stands here.
+1. `operations.settings` lists by patterns which settings may be here. The owner's settings (`local`) never are.
+2. Settings that are no longer allowed or valid are ignored: a device starts whatever is here.
 """
 
 from __future__ import annotations

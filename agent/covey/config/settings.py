@@ -1,10 +1,9 @@
 """The settings, checked before anything starts. `file.py` reads and writes them.
 
-1. The dataclasses of `schema.py` are the one schema: files, `covey config`, error messages and the manual are drawn
-   from it.
-2. An unknown key is refused with the nearest known name, wherever it stands.
-3. No setting is a secret. Passwords and keys are files of their own; the environment never carries one.
-4. A setting that is `local` is its owner's alone: no operator sets it, whatever `operations.settings` allows.
+1. The dataclasses of `schema.py` are the one schema: files, `covey config`, error messages and the manual use it.
+2. An unknown key is refused with the nearest known name, in whichever file.
+3. No setting is a secret. Passwords and keys are separate files; the environment never carries one.
+4. Only its owner sets a `local` setting, whatever `operations.settings` allows.
 """
 
 from __future__ import annotations

@@ -56,11 +56,21 @@ def digest(pieces):
 
 
 class Update:
-    """One firmware on its way.
+    """Messages that a board has signed and its collector has not acknowledged: in RAM, bounded. No port, no clock, no
+    keys.
 
-    Args:
-        storage: as `core.Core` has it.
-        announced: encoding of [signature, signer, header], and of others' [[signature, signer], ...].
+    1. Only the collector's acknowledgement frees a message (docs/protocol/core.md, section 8). A message is signed
+       once, and sealed again for each transmission.
+    2. New messages are sent in order and at once: the gateway has a disk, and waits for an absent relay. A message that
+       the gateway accepted and lost is sent again, one for each retry time (section 18).
+    3. Beyond `bytes_max` the oldest is dropped. If the gateway never had it, it is lost, and a LOSS record reports it
+       as soon as possible. If the gateway accepted it, it is lost once acknowledgements still leave it out
+       `_MISSING_US` later.
+    4. A board's heap may end anywhere: allocations come before changes of state.
+    5. A restart forgets all of this, and begins a new incarnation: no sequence is ever used twice. Messages that no
+       gateway has are noted on flash before (`losses.py`).
+
+    The agent keeps the same promises in core/link/send_window.py; `device/__init__.py` says why in other code.
     """
 
     def __init__(self, storage, announced):

@@ -1,15 +1,15 @@
-"""Deletes from the tables: all rows of a device, or what collectors had before some moment. Needs no Spark.
+"""Delete from the tables: all rows of a device, or what collectors received before some moment. Needs no Spark.
 
-1. It is a run as an engine's is (rule 4 of `tables`): it shuts out the one before, and one that begins meanwhile shuts
-   it out; in a folder it waits for nobody, and is refused while an engine runs. What was deleted is noted once its
-   number is taken, and an engine reads the note once it has taken its own; so what is noted while the number is still
-   the last one is read by all runs after it.
-2. The state is put before a row goes, since it stands for files that are asked for by their names; and what a killed
-   run has left of a micro-batch in some tables is taken out, since rows that are written again lose that name.
-3. State that names the device goes first, and then a table loses rows in one commit of its log, `readings` last: after
-   an interruption, the same command deletes the rest. Files that held them, and changes, go a day later, by an engine.
-4. A manifest that lists nobody else would be forgotten with its one member, and what it replaced would seem to hold.
-   Its collector, which is a member as well, is in each that has landed: only of a collector alone that can be so.
+1. A deletion is a run like an engine's (rule 4 of `tables`): it stops the run before, and a later run stops it; in a
+   folder it does not wait, and is refused while an engine runs. The deletion is noted once its number is taken, and an
+   engine reads the note after taking its own; so every later run knows it.
+2. The state is stored before a row is deleted, since it refers to files by name; leftovers of a killed run's
+   micro-batch are removed from tables, since rewritten rows lose that name.
+3. State that names the device goes first, and then each table loses rows in one commit of its log, `readings` last:
+   after an interruption, the same command deletes the rest. An engine deletes the replaced files, and changes, a day
+   later.
+4. A manifest that lists nobody else would be forgotten with its one member, and the one it replaced would seem current.
+   Its collector, which is a member as well, is in each landed manifest: so this can happen only to a collector alone.
 """
 
 from __future__ import annotations

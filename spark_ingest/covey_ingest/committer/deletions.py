@@ -2,14 +2,14 @@
 
     {"layout": 1, "authors": {"5f1c…": 1795176000000000}, "kept_since": 1760000000000000}
 
-1. Of an author, whatever a collector had until that moment is gone, and is let in no more: in microseconds since 1970.
-   What comes later is taken as from anybody. That goes for what manifests say of it, too: what it was called. Before
-   `kept_since` it holds for readings, losses and quarantine of all.
-2. A message is known by when a collector had it; and one of a disciplined clock by its newest reading as well, so that
-   a copy which another collector lands a year later is known, too. One of a doubtful clock is known by its arrival
-   alone: its times say nothing.
-3. It is written before anything is deleted: who was interrupted deletes the rest by saying it once more.
-4. Numbers of messages stay (`.numbers`): they tell nothing of what was measured, and no gap is shown for what came.
+1. Everything that a collector received from an author until that moment (in microseconds since 1970) is deleted, and
+   refused from then on. Later messages are accepted as usual. This includes labels in manifests. `kept_since` does the
+   same for readings, losses and quarantine of all authors.
+2. A message is judged by when a collector received it, and one with a disciplined clock by its newest reading as well,
+   so that a copy which another collector lands a year later is recognised. With an unreliable clock only the arrival
+   counts.
+3. It is written before anything is deleted: repeating an interrupted command deletes the rest.
+4. Message numbers stay (`.numbers`): they reveal no measurement, and prevent false gaps.
 """
 
 from __future__ import annotations

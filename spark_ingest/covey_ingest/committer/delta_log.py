@@ -3,24 +3,23 @@
     readings/_delta_log/        the log; so for all tables
     readings/batch=N/*.parquet  the files of micro-batch N, as tasks wrote them
     readings/*.parquet          small files of many micro-batches, merged
-    devices/_delta_log/         the same for what is replaced whole (and gaps/, clocks/, members/), with the state
+    devices/_delta_log/         the same for tables replaced whole (also gaps/, clocks/, members/), with the state
 
 1. A micro-batch is added to a log in one commit that carries the name of the tables and N (`txn`).
-2. Every `BATCHES_PER_MERGE` commits small files are merged, those of one magnitude into the next, so that a
-   reading is written again a few times in all; what was replaced a day ago is deleted, with its folder. Readings are
-   sorted meanwhile (`clustering`), in a commit that changes no data: a stream passes over it.
-3. A column that the schema has and the table lacks is added to the table. One that the table has and files lack is
-   null.
-4. What a micro-batch costs does not grow with their number. The log of a folder keeps `VERSIONS_KEPT` commits before
-   its newest checkpoint, since the library looks at each file of it several times a commit; in an object store it
-   keeps what the library keeps. Folders are listed when a run starts. Checkpoints are made after what is old has been
-   deleted, not before: they no longer name it.
+2. Every `BATCHES_PER_MERGE` commits small files are merged, those of one magnitude into the next, so that a reading is
+   rewritten a few times in all; files replaced a day ago are deleted, with their folder. Merging sorts readings
+   (`clustering`), in a commit that changes no data, which streams skip.
+3. A column that the table lacks is added; one that only the table has is null in files without it.
+4. The cost of a micro-batch does not grow with their number. The log of a folder keeps `VERSIONS_KEPT` commits before
+   its newest checkpoint, since the library looks at each file of it several times a commit; in an object store it keeps
+   what the library keeps. Folders are listed when a run starts. Checkpoints are made after old files have been deleted,
+   so that they no longer name them.
 5. Readings whose boot's clock becomes known later are rewritten in one commit (`tables/clocks`), which carries the
-   micro-batch that told. Only files are looked at that have rows of when collectors had the doubtful messages.
-6. Each run has a number, which it brings into each log when it begins, and into each of its commits. A run that finds
-   a greater one ends. Of two that commit at once the library refuses the second, since both name the same `txn`: so an
-   earlier run that was only slow adds nothing to what a later one has looked at.
-7. In a folder each commit is synced before anybody relies on it, and a torn one is removed at the start
+   micro-batch with that clock. Only files with rows received together with the affected messages are read.
+6. Each run has a number, which it writes into each log at its start, and into each of its commits. A run that finds a
+   greater one ends. Of two concurrent commits the library refuses the second, since both name the same `txn`: so a slow
+   earlier run adds nothing after a later one has looked.
+7. In a folder each commit is synced before anything relies on it, and a torn one is removed at the start
    (`table_locations`).
 """
 

@@ -1,10 +1,10 @@
-"""Where tables lie: in a folder of this machine, or below a prefix of an object store. Both offer the same.
+"""Where tables are: in a folder of this machine, or below a prefix of an object store. Both have the same interface.
 
 1. An object is named like its file, `readings/batch=N/<name>.parquet`. A name is never used twice, and a file never
    changes once it is there.
-2. `covey.json` at the location says whose tables these are (`tables_log`).
-3. What is put is durable. In a folder the Delta library links a log entry without syncing it; `settle` does that, and
-   `mend` removes an entry that a power cut has torn: what it stood for is read again from the vault.
+2. `covey.json` at the location identifies the tables (`tables_log`).
+3. Stored objects are durable. In a folder the Delta library links a log entry without syncing it; `settle` does that,
+   and `mend` removes an entry that a power cut has torn: its readings are read again from the vault.
 """
 
 from __future__ import annotations

@@ -1,24 +1,24 @@
 """The tables of a location, for one run of an engine: what tasks have written becomes one commit a micro-batch.
 
     <table>/_delta_log/, <table>/batch=N/*.parquet   Delta tables, whose files tasks write and the committer commits
-    covey.json, deletions.json                       whose they are: see `tables_log`; and what was deleted (rule 6)
-    state/                                           what the committer has computed of them: see `tables_state`
+    covey.json, deletions.json                       their owner: see `tables_log`; and the deletions (rule 6)
+    state/                                           derived state: see `tables_state`
 
 The location is a folder or a prefix in an object store (`table_locations`); the engine is anything that runs tasks
-(`writing`) and calls `commit`. How a kill of anything at any moment leaves each reading once:
+(`writing`) and calls `commit`. How each reading is there once, whatever is killed at any moment:
 
-    1. Tasks put files under names that are never used twice. No log names them, so nobody sees them.
-    2. The committer compares what came with what is there, puts what is no reading, and commits: the other tables
-       first, then `readings`, by one entry with the number of the micro-batch and the offset up to which the vault is
-       in the tables (`tables_log`). Before that entry nothing of the micro-batch counts: it is made again under the
-       same number, perhaps of more segments. After it, nothing of it is ever made again.
-    3. The committer's folder is a new one at each start. It holds nothing that the location does not: state, and of
-       the micro-batches after it the messages, by one row each. It may be lost at any moment.
-    4. A run that begins shuts out the one before (rule 3 of `tables_log`), also where that one is only slow. In a
-       folder a lock refuses the second run as long as the first one lives.
-    5. What no log names and is a day old is deleted when a run begins, and once a day.
-    6. `deletions.json` says what was deleted; each run reads it once it has shut out the one before: see `deleting`
-       for why nothing of it comes back.
+    1. Tasks write files under names that are never reused. No log names them, so no reader sees them.
+    2. The committer compares new rows with existing ones, stores rows other than readings, and commits: the other
+       tables first, then `readings`, by one entry with the number of the micro-batch and the offset up to which the
+       vault is in the tables (`tables_log`). Before that entry nothing of the micro-batch counts: it is repeated under
+       the same number, perhaps with more segments. After it, nothing of it is repeated.
+    3. The committer's folder is new at each start. It holds nothing that the location does not: state, and one row for
+       each message of later micro-batches. It may be lost at any moment.
+    4. A new run stops the one before (rule 3 of `tables_log`), even if that is only slow. In a folder a lock refuses
+       the second run as long as the first one lives.
+    5. Files that no log names are deleted after a day, when a run begins, and once a day.
+    6. `deletions.json` lists deletions; each run reads it once it has stopped the one before. `deleting` says why
+       deleted rows never return.
 """
 
 from __future__ import annotations

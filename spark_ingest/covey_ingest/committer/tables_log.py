@@ -1,16 +1,16 @@
 """The tables' logs: which run committed what, and how much of the vault the tables contain.
 
-    covey.json                       whose tables these are, and of which vaults; the number of the last run
+    covey.json                       the identity of these tables and of their vaults; the number of the last run
     readings/_delta_log/…N.json      the commit of a micro-batch: its files, `txn` with its number, and `covey.offset`,
-                                     up to where the vault is in the tables then
+                                     the position in the vault after it
 
-1. A micro-batch is committed with its offset, by the one entry of `readings`. There is no other checkpoint: a run that
-   begins goes on at the offset of the last entry that has one, on whatever machine. The state after that micro-batch
-   has it as well (`tables_state`), as a log keeps its entries for a month.
-2. The other tables are added before `readings`. What stands there of a micro-batch that `readings` lacks, a killed run
-   has left: it is replaced by what the next one finds, in one commit.
-3. A run takes its number by a conditional put, and then makes all tables that are missing and brings its number into
-   all logs (rule 6 of `delta_log`). So of two drivers that both believe that they write, only the later one does.
+1. A micro-batch is committed with its offset, by the one entry of `readings`. There is no other checkpoint: a new run
+   continues at the offset of the last entry that has one, on whatever machine. The state after that micro-batch has it
+   as well (`tables_state`), because a log keeps its entries for a month.
+2. The other tables are added before `readings`. Rows there of a micro-batch that `readings` lacks are from a killed
+   run: the next run replaces them, in one commit.
+3. A run takes its number by a conditional put, creates all missing tables and writes its number into all logs (rule 6
+   of `delta_log`). So of two drivers that both believe that they write, only the later one does.
 """
 
 from __future__ import annotations

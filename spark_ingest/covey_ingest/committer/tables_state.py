@@ -1,13 +1,13 @@
-"""What the committer has computed of the tables, next to their logs: the next run, on any machine, starts from it.
+"""The committer's derived state of the tables, next to their logs: the next run, on any machine, starts from it.
 
     state/<micro-batch>-<run>.zip   the committer's folder after that micro-batch, without files of tables; and in
                                     `offset.json` up to where the vault is in the tables
 
-1. It is one object, put whole after its micro-batch is committed: a run finds all of one moment or none of it.
-2. It follows from the tables. The next run reads from the tables what later micro-batches brought (`tables`); without
-   any state it reads all of them.
-3. The newest one is kept. Files are merged after it has been put, and never those of later micro-batches: the next run
-   asks for these by name.
+1. It is one object, stored whole after its micro-batch is committed: a run finds all of one moment or none of it.
+2. It is derived from the tables. The next run reads later micro-batches from the tables (`tables`); without any state
+   it reads all of them.
+3. The newest one is kept. Files are merged after it has been stored, and never those of later micro-batches, for which
+   the next run asks by name.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """The state of a fleet and of its telemetry, from the tables alone: no Spark, no agent, no key.
 
 DuckDB reads the tables' files: it prunes columns and row groups, aggregates in bounded memory (`_MEMORY`) and spills
-what is more, so that the size of the tables does not matter. Nothing is written there.
+the rest to disk, so the size of the tables does not matter. Nothing is written to them.
 
-1. The window is `since` to `now`, by arrival at the collector. Devices and gaps are told as they stand.
+1. The window is `since` to `now`, by arrival at the collector. Devices and gaps are shown as they are now.
 2. A device is silent if nothing of it has arrived in the window.
-3. Latency to the collector is told of readings whose clock was synchronised; others' would be guesses.
+3. Latency to the collector is shown for readings with a synchronised clock; others' would be guesses.
 4. "Ingested" is when the file that holds a reading was written; files that were merged later do not count.
 5. Plots span the readings of the window, from the first to the last, not the window.
-6. A curve shows the lowest, mean and highest value of all devices that are asked for, by the times of the readings.
-7. Devices are called as the question says, and else as the newest manifest that has landed does (`members`).
+6. A curve shows the lowest, mean and highest value of all requested devices, by the times of the readings.
+7. Devices have the labels given in the request, or else those of the newest landed manifest (`members`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What operators ordered and what became of it, as sections of the report: in SQL, over the tables of `orders`.
+"""Operators' orders and their results, as sections of the report: in SQL, over the tables of `orders`.
 
-1. An order is told if it, or a report of it, arrived in the window. The newest come first, 20 of each section: members
-   can report of what nobody ordered, as often as they like.
+1. An order is shown if it, or a report of it, arrived in the window. The newest come first, 20 of each section: members
+   can report on anything, as often as they like.
 2. Of a setting a device's newest report counts: `heard` is when it reported first, `done` when it did last.
-3. That a row is in `orders` says that its author signed it, not that it counts for any device.
-4. Of reports without their order no more is known than the order's id.
+3. A row in `orders` means that its author signed it, not that it counts for any device.
+4. For reports without their order only the order's id is known.
 """
 
 from __future__ import annotations

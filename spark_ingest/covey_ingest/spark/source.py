@@ -1,31 +1,31 @@
 """The Spark data source `covey`: `spark.readStream.format("covey")` and `spark.read.format("covey")`.
 
 Options:
-    path: the vault: a directory, or an object store as `s3://bucket/prefix` (what `load(path)` sets). Required.
-    keyFile: path of the vault key file, the same on driver and executors. Required. No key stands in options or plans.
-    verify: `all` (default) or `none`: whose Ed25519 signatures the executors check.
+    path: the vault: a directory, or an object store as `s3://bucket/prefix` (set by `load(path)`). Required.
+    keyFile: path of the vault key file, the same on driver and executors. Required. Keys never appear in options or
+    plans.
+    verify: `all` (default) or `none`: which Ed25519 signatures the executors check.
     maxSegmentsPerTrigger: segments in one micro-batch (default 256).
-    maxBytesPerTrigger: their bytes in the vault, by what the signed manifests say (default: no such bound). A segment
-        that is larger is read alone.
+    maxBytesPerTrigger: their bytes in the vault, by the signed manifests (default: no limit). A larger segment is read
+    alone.
     manifestMemory: a directory for the last good manifest of each node, on the driver. With it, a planned micro-batch
-        can be replayed although the store has lost or rolled back a manifest since, and no restart forgets what was
-        seen.
-    failedSegments: the file, on the driver, in which `repairs` keeps what had to be passed over. With it, a stream
-        reads those segments as soon as they are whole.
-    receivedSince, receivedUntil: only messages that a collector had at or after the one moment and before the other,
-        each with its zone: `2026-11-20T06:00:00Z`. Segments that were created before the first are not opened.
-    nodes: only what these nodes landed, by `node` or `collector` of the rows, with commas between them. Nothing of the
-        others is read.
+    can be replayed although the store has lost or rolled back a manifest since, also after a restart.
+    failedSegments: the file, on the driver, in which `repairs` lists skipped segments. With it, a stream reads those
+    segments as soon as they are whole.
+    receivedSince, receivedUntil: only messages that a collector received from the first moment on and before the
+    second, with a time zone: `2026-11-20T06:00:00Z`. Segments created before the first are not opened.
+    nodes: only what these nodes landed, by `node` or `collector` of the rows, separated by commas. Nothing of the
+    others is read.
     otherVaults: further vaults, as a JSON list of `[path, keyFile]`. With `homeVault`: the id of the vault whose nodes
-        go by their ids alone in the offsets (`vaults`); by default the one at `path`.
-    startingOffsets, endingOffsets: what lies between two offsets of a stream, each as JSON (`offsets`): from the
-        beginning, and up to what the vault lists now, where one is not given. `readStream` takes the first alone.
+    appear by their ids alone in the offsets (`vaults`); by default the one at `path`.
+    startingOffsets, endingOffsets: read between two offsets of a stream, each as JSON (`offsets`); by default from the
+    beginning, and up to what the vault lists now. `readStream` accepts only the first.
 
-`schema(...)` may name some of the columns, in any order: the others are not built, and readings are not decoded if none
-of their columns is named (`pruning`). A filter (`where`) on the rows skips nothing in the vault: use the options.
+`schema(...)` may name some of the columns, in any order: the others are not built, and readings are not decoded unless
+one of their columns is named (`pruning`). A filter (`where`) on the rows skips nothing in the vault: use the options.
 
 Rows are messages with list columns (`schema.MESSAGE_SCHEMA`); `readings` makes a row of each reading. Offsets and their
-rules: `offsets`. Readers are built anew in several processes, so `__init__` has no side effect.
+rules: `offsets`. Spark creates readers again in several processes, so `__init__` has no side effect.
 """
 
 from __future__ import annotations

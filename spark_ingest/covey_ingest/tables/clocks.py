@@ -1,18 +1,18 @@
-"""The `clocks` table: what each boot's clock was worth, once a disciplined clock was heard of; and times by it.
+"""The `clocks` table: the quality of each boot's clock, and corrected times.
 
-    clocks/clocks.parquet    one row for each boot of which a message came, replaced whole
+    clocks/clocks.parquet    one row for each boot of which a message arrived, replaced whole
 
-A device whose clock has not been set yet believes something: 1970, or five days ago. Its times count from its boot all
-the same, and `clock_offset` of a reading says what was added to them. As soon as one message of the same boot has a
-clock that is `synchronised`, the right offset of the whole boot is known.
+A device whose clock is not set yet has a wrong time: 1970, or five days ago. Its times count from its boot all the
+same, and `clock_offset` of a reading says what was added to them. As soon as one message of the same boot has a
+`synchronised` clock, the right offset of the whole boot is known.
 
-1. Readings that are `unsynchronised` or of `arrival`, of a boot whose clock is known, get their time by it when they
-   are written: `rebased`. A time that would be implausible so (rule 4 of `time_quality`) stays what it was.
-2. Of a boot the first disciplined clock counts, in the order in which micro-batches and collectors had them.
-3. What was written before it was known is repaired in the table (`DeltaLog.rebase`): `doubtful_from` and
-   `doubtful_until` say when collectors had it.
-4. Of an author the `BOOTS_KEPT` boots are kept that messages came of last.
-5. The table carries the last micro-batch in it, and follows from `readings` alone.
+1. Readings that are `unsynchronised` or of `arrival`, of a boot with a known clock, get their time by it when they are
+   written: `rebased`. A time that would become implausible (rule 4 of `time_quality`) is unchanged.
+2. Of a boot the first disciplined clock counts, in the order of micro-batches and collectors.
+3. Rows written before it was known are corrected in the table (`DeltaLog.rebase`): `doubtful_from` and `doubtful_until`
+   say when collectors received them.
+4. Of an author the `BOOTS_KEPT` boots with the latest messages are kept.
+5. The table records its last micro-batch, and is derived from `readings` alone.
 """
 
 from __future__ import annotations

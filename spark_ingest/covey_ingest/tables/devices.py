@@ -1,10 +1,10 @@
 """The `devices` table: one row for each device that has ever sent a reading.
 
-A small file, replaced whole after each micro-batch, rather than aggregates to merge at every read: anything that
-reads Parquet reads it, and its size depends on the number of devices alone (about 150 bytes each).
+A small file, replaced whole after each micro-batch, rather than aggregates to merge at every read: any program that
+reads Parquet can use it, and its size depends only on the number of devices (about 150 bytes each).
 
-`firmware` is what a device says of itself in its newest reading of that name. What runs on a board its gateway says
-(`board/<the board's key>/firmware`), and `gateway` is who said so last.
+`firmware` is from a device's newest reading of that name. A board's firmware is reported by its gateway (`board/<the
+board's key>/firmware`); `gateway` is the last one that did.
 """
 
 from __future__ import annotations

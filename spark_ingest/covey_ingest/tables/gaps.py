@@ -1,31 +1,30 @@
-"""The `gaps` table: telemetry numbers that are missing, with the reason that their author signed, or none.
+"""The `gaps` table: missing telemetry numbers, with the reason that their author signed, or none.
 
     gaps/gaps.parquet            one row for each gap, replaced whole
-    .numbers/numbers.parquet     the numbers that came, by author and incarnation: its state, and that of `dedup`
-    .numbers/forgotten.parquet   which incarnations are not in there any more: see `forgotten`
+    .numbers/numbers.parquet     the numbers that arrived, by author and incarnation: its state, and that of `dedup`
+    .numbers/forgotten.parquet   which incarnations are no longer in there: see `forgotten`
 
 Numbers count an author's batches (docs/protocol/core.md, "Telemetry"), through its incarnations; a board's begin at 1
-in
-each. State of a gap:
+in each. State of a gap:
 
     lost         a loss record names it: `reason` is the author's
-    open         nobody names it, and late data or another collector may still bring it
-    unexplained  nobody has named it for `GRACE`, by the arrivals that the tables have seen
+    open         nothing explains it yet; late data or another collector may still deliver it
+    unexplained  nothing has explained it for `GRACE`, by the arrivals that the tables have seen
     closed       late data filled it; the newest `CLOSED_REMEMBERED` of an incarnation
-    forgotten    holes beyond `RANGES_REMEMBERED`: how many numbers the oldest of them lacked, and no more than that
+    forgotten    holes beyond `RANGES_REMEMBERED`: only how many numbers the oldest of them lacked
 
-1. Below an incarnation's lowest number, a gap reaches down to the highest number that another incarnation of the author
-   had: an incarnation counts on. Where a board's incarnations overlap, the first numbers of a later one are not shown.
-2. A number that came has come, whatever a loss record says of it.
-3. The files carry the last micro-batch in them, and a batch taken in twice changes nothing. What is forgotten is
+1. Below an incarnation's lowest number, a gap extends down to the highest number of the author's other incarnations,
+   because an incarnation continues the count. If a board's incarnations overlap, the first numbers of a later one are
+   not shown.
+2. A number that arrived is not lost, whatever a loss record says.
+3. The files record their last micro-batch, and applying a batch twice changes nothing. Forgotten incarnations are
    replaced first, then `gaps`, then the numbers.
-4. An author has `INCARNATIONS_REMEMBERED` of them, those of which a message came last. So an author makes at most as
-   many rows as these bounds allow, whatever it sends. A forgotten one that comes back is made anew from the table.
-5. Nothing is shuffled: of readings, the first of each message is looked at. Authors that a micro-batch does not name
-   stay as they are; of the others `gaps_sql` computes all at once.
-6. A state that is lost, or ahead of the tables, is made anew, folder by folder. Where a Delta table has merged files,
-   nobody knows any more what came in which micro-batch: all files are counted before the first gap is judged, and no
-   gap is shown as closed.
+4. An author has `INCARNATIONS_REMEMBERED` of them, those with the latest messages. So these bounds limit an author's
+   rows, whatever it sends. A forgotten one that returns is rebuilt from the table.
+5. Nothing is shuffled: of readings, only the first of each message is read. Authors that a micro-batch does not name
+   are unchanged; `gaps_sql` computes all others at once.
+6. A state that is lost, or ahead of the tables, is rebuilt, folder by folder. If a Delta table has merged files, their
+   micro-batches are unknown: all files are counted before the first gap is judged, and no gap is shown as closed.
 """
 
 from __future__ import annotations

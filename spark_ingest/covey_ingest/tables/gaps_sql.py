@@ -1,12 +1,12 @@
 """The SQL behind `gaps`. A range is (low, high]: the numbers above `low`, up to `high`.
 
-1. Given are `state` and `standing`, the state and the rows of `gaps` of the authors that are looked at; `said`, who had
-   anything of an incarnation when; `numbers`, numbers that came; and `named`, what loss records say.
-2. `ADD` makes `links` and `spans` of them, a row for each incarnation and for each range of numbers that came; it can
-   be done with more and more `said` and `numbers`. `BOUND` leaves the incarnations that are remembered.
-3. `JUDGE` makes `found`: what did not come, ascending in `place` from the newest. `FORGET` takes out what lies beyond
-   `$ranges` of them, and is followed by `JUDGE` once more, as numbers of an author's incarnations depend on each other.
-4. `ROWS` and `STATE` are what stands in the files afterwards.
+1. Inputs are `state` and `standing`, the state and the rows of `gaps` of the affected authors; `said`, when each
+   collector had something of an incarnation; `numbers`, numbers that arrived; and `named`, numbers in loss records.
+2. `ADD` makes `links` and `spans` of them, a row for each incarnation and for each range of numbers that arrived; it
+   can be run with more and more `said` and `numbers`. `BOUND` keeps the remembered incarnations.
+3. `JUDGE` makes `found`: missing numbers, ascending in `place` from the newest. `FORGET` removes those beyond
+   `$ranges`, and `JUDGE` runs once more, as numbers of an author's incarnations depend on each other.
+4. `ROWS` and `STATE` are the files' new content.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """The `members` table: the labels of devices by group and time; readings get their labels from it.
 
-    members/members.parquet   one row for each device, group and span of time in which it was called so, replaced whole
+    members/members.parquet   one row for each device, group and time span with one label, replaced whole
 
-1. It follows from `memberships` alone, and is made anew when a micro-batch brings some, which is rare: so it may be
-   deleted, and what is landed twice is in there once.
-2. Where collectors differ, the higher version is believed: an older manifest that somebody lands later changes nothing.
-3. `valid_from` of a device's first span in a group is null: what it was called before any collector said so, nobody
-   knows, and a reading that waited for days finds the name that its device began with.
-4. `valid_until` is null while a span lasts. Who left a group is in none of its spans, and comes back in a new one.
+1. It is derived from `memberships` alone, and rebuilt when a micro-batch brings some, which is rare. So it may be
+   deleted, and a manifest landed twice counts once.
+2. If collectors differ, the higher version counts: an older manifest that is landed later changes nothing.
+3. `valid_from` of a device's first span in a group is null: nobody knows its label before any collector stored one, and
+   a reading that waited for days gets the device's first label.
+4. `valid_until` is null while a span lasts. A device that left a group is in none of its spans, and returns in a new
+   one.
 """
 
 from __future__ import annotations

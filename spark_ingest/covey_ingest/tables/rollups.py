@@ -1,11 +1,11 @@
-"""The `rollups` table: what a micro-batch brought of each series of numbers in each minute.
+"""The `rollups` table: each series' readings of a micro-batch, summed up for each minute.
 
     rollups/batch=N/   a row for each author, series and minute of micro-batch N
 
-1. A row is a part: whoever asks for a minute, an hour or a day adds up the rows of it (`views` makes
-   `rollup_minute`, `rollup_hour` and `rollup_day` of them). So late data is a further row, and no row is ever changed.
+1. A row is a part: a query for a minute, an hour or a day adds up its rows (`views` makes `rollup_minute`,
+   `rollup_hour` and `rollup_day` of them). So late data is a further row, and no row is ever changed.
 2. Micro-batch N is committed before that of `readings` (rule 2 of `tables`): each reading counts once.
-3. Times are those that the readings were written with: what is rebased later stays where it was.
+3. Times are those at the time of writing: a reading that is rebased later stays in its first minute.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Which rows of `orders`, `commands` and `settings` are there, and how many each author brought on each day.
+"""Which rows of `orders`, `commands` and `settings` exist, and how many each author added on each day.
 
-Both stand in a small database beside the tables, which a micro-batch asks about its own rows alone: what that costs
-does not grow with the tables. It needs no Spark.
+Both are in a small database next to the tables, which a micro-batch asks only about its own rows: that cost does not
+grow with the tables. It needs no Spark.
 
-1. A row is known by its key (`orders.KEYS`), exactly and for good: by 16 bytes of its BLAKE2b hash.
-2. Of one author a table takes `ROWS_A_DAY` rows for each day on which collectors had them, by their clocks. What is
-   beyond is left out, counted, and told in `quarantine`: whoever is a member can sign as many orders and reports as it
-   likes. What was left out on one day may still come on another one, by another collector.
-3. It follows from the tables alone: a micro-batch that is committed and not in it yet is taken in before the next one
-   is compared, and a database that is ahead of the tables, or not there, is made anew.
+1. A row is known by its key (`orders.KEYS`), exactly and permanently: by 16 bytes of its BLAKE2b hash.
+2. Of one author a table accepts `ROWS_A_DAY` rows for each day on which collectors received them, by their clocks.
+   Further ones are left out, counted, and reported in `quarantine`, because any member can sign any number of orders
+   and reports. A row left out on one day may still arrive on another one, from another collector.
+3. It is derived from the tables only: a committed micro-batch that it lacks is applied before the next comparison, and
+   a database that is ahead of the tables, or missing, is rebuilt.
 """
 
 from __future__ import annotations

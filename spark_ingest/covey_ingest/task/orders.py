@@ -1,16 +1,16 @@
-"""What operators order, and what devices report of it, as rows: one for each signed word. Needs no Spark.
+"""Operators' orders, and devices' reports of them, as rows: one for each signed statement. Needs no Spark.
 
     orders      one row for each operation: who ordered what. Key: `operation`
-    commands    what became of a command on a device, which reports that once. Key: `operation` and `author`
-    settings    what a device says has become of a setting, each time that it says so. Key: `operation`, `author`,
-                `key`, `state`, `code` and `reported_at`: a state may come back
+    commands    a device's result of a command, reported once. Key: `operation` and `author`
+    settings    a device's state of a setting, for each report. Key: `operation`, `author`, `key`, `state`, `code` and
+                `reported_at`: a state may recur
 
-1. They are joined by `operation`, in whatever order they came: a result may be there before its order, or without it.
-2. Of a sealed value or argument the tables say that it is `secret`, and nothing else.
-3. What a board has signed is the board's row, whoever brought it; what its gateway says in its stead is the gateway's.
-4. Times are whose clock says them: `ordered_at` by the author's, which nobody has checked; `reported_at`, `taken_at`,
-   `started_at` and `ended_at` by the device's, `synchronised` where that could be believed; `received_at` by the
-   collector's.
+1. They are joined by `operation`, in any order of arrival: a result may precede its order, or lack it.
+2. Of a sealed value or argument the tables record only that it is `secret`.
+3. A result that a board signed is the board's row, whichever gateway delivered it; a gateway's statement for it is the
+   gateway's row.
+4. Times are those of their clocks: `ordered_at` the author's, unchecked; `reported_at`, `taken_at`, `started_at` and
+   `ended_at` the device's, `synchronised` if reliable; `received_at` the collector's.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
-"""When a reading was taken, and how far to believe it: the `time_quality` of the tables.
+"""The time of a reading, and its quality: the `time_quality` of the tables.
 
 Rules, for a batch that the collector received at `received_at_us`:
     1. `synchronised`: the device's clock was disciplined by a time source, and all its times are plausible.
     2. `unsynchronised`: the device's own wall clock, undisciplined but plausible.
     3. `asserted`: wall times that the application gave, each of them plausible.
-    4. `arrival`: none of these. The batch's latest moment (its anchor; for asserted times the later of anchor and
-       last time) is taken to be the moment of arrival, and the distances between readings are kept. A time that is
-       implausible even so becomes the moment of arrival.
-    5. Where the collector's clock is implausible too, the message has no time at all and is refused, for the
-       quarantine to keep.
+    4. `arrival`: none of these. The batch's latest moment (its anchor; for asserted times the later of anchor and last
+       time) counts as the moment of arrival, and distances between readings are kept. A time that is still implausible
+       becomes the moment of arrival.
+    5. If the collector's clock is implausible too, the message has no time at all and is refused into quarantine.
 
-`offset` says of a message what was added to its device's times, so that these can be had back.
+`offset` returns what was added to a message's device times, so that these can be recovered.
 
-So no row stands in 1970. A device's wall clock is plausible from 2020 to a day after the arrival; what it says of its
-readings may be history: from 2000 on.
+So no row is in 1970. A device's wall clock is plausible from 2020 to a day after the arrival; its readings may be
+older: from 2000 on.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""What a task does: it turns message rows into files of the tables, and describes these. Plain Arrow; knows no engine.
+"""What a task does: turn message rows into files of the tables, and describe these. Plain Arrow, independent of the
+engine.
 
     readings/batch=N/<name>.parquet   the readings, in files of at most `FILE_BYTES` or so
-    rollups/batch=N/<name>.parquet    what they make by minute: see `rollups`
+    rollups/batch=N/<name>.parquet    their sums by minute: see `rollups`
 
-1. A name is never used twice. No log names what a killed task has put, or one that an engine runs a second time: no
-   reader sees such an orphan, and `Tables` deletes it a day later.
-2. The committer gets a `Written` for each file: where it lies, what a Delta log says of it, its messages (one row each)
-   and a summary of its devices; and the rows that are no readings, which are few. No reading passes the committer.
-3. The same bytes of a vault make the same rows. So whatever fails, the task is run again.
-4. Memory is that of a row group, besides a file on the task's disk.
+1. A name is never reused. No log names files of a killed task, or of a repeated one: no reader sees such an orphan, and
+   `Tables` deletes it a day later.
+2. The committer gets a `Written` for each file: its place, its Delta log entry, its messages (one row each) and a
+   summary of its devices; and the few rows that are no readings. No reading passes through the committer.
+3. The same bytes of a vault give the same rows. So any failed task is run again.
+4. It needs the memory of a row group, and a file on the task's disk.
 """
 
 from __future__ import annotations

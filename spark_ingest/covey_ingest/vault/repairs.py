@@ -1,15 +1,14 @@
-"""Segments that had to be passed over, until they can be read (004.24: a failed import is retried, never marked done).
+"""Skipped segments, until they can be read (004.24: a failed import is retried, never marked done).
 
-A micro-batch that meets a segment which is missing or damaged says so in `quarantine`, and goes on. What was passed
-over so is one small file beside the tables, replaced whole after each micro-batch:
+A micro-batch with a missing or damaged segment reports it in `quarantine`, and continues. One small file next to the
+tables lists the skipped segments, replaced whole after each micro-batch:
 
-1. It holds each span of positions that `quarantine` names as a whole and does not name as repaired. It follows from the
-   table alone: a batch that is committed and not in the file yet is taken in first, and a file that is not there is
-   made anew.
-2. While the stream runs, its planner looks at them now and then: at first at once, then ever more rarely. Those that
-   are whole again are named in the next offset (rule 5 of `offsets`), so that a replay reads the same.
-3. The micro-batch that reads one says `repaired`, in the same commit as its readings. What was read twice, since a part
-   of it had been whole before, `dedup` takes out.
+1. It holds each span of positions that `quarantine` names as a whole and does not name as repaired. It is derived from
+   the table: a committed batch that it lacks is applied first, and a missing file is rebuilt.
+2. While the stream runs, its planner checks them: at first at once, then ever more rarely. Those that are whole again
+   are named in the next offset (rule 5 of `offsets`), so that a replay reads the same.
+3. The micro-batch that reads one reports `repaired`, in the same commit as its readings. `dedup` removes readings of
+   parts that had been whole before.
 """
 
 from __future__ import annotations

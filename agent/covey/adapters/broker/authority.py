@@ -1,11 +1,11 @@
-"""Authority over a broker: who has it makes credentials for devices (docs/how-to/relay.md).
+"""Authority over a broker: making credentials for devices (docs/how-to/relay.md).
 
-1. A credential is text: a password, or a PEM bundle of a private key and its certificate (`relay_credential` keeps
+1. A credential is text: a password, or a PEM bundle of a private key and its certificate (`relay_credential` stores
    either). It is shown or handed on once; only its hash or the certificate stays here.
-2. `mint` is what a pairing calls. It may be repeated: a device then has a new password, or one certificate more.
-3. A running broker hears of a changed password file by SIGHUP: from here, if its pid file is named and this user may
+2. Pairing calls `mint`. It may be repeated: a device then has a new password, or one certificate more.
+3. A running broker learns of a changed password file by SIGHUP: from here, if its pid file is named and this user may
    signal it; otherwise from what watches the file (`covey relay serve`, or the units in `broker_conf/mosquitto/`).
-4. It is signalled twice: mosquitto loses what comes while it still reloads, but then it has seen the file only if that
+4. It is signalled twice: mosquitto loses a signal while it still reloads, but then it has seen the file only if that
    reload began after the change. A second one, later than any reload lasts, is lost only to a reload that did.
 """
 

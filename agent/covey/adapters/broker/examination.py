@@ -1,9 +1,9 @@
-"""Does a broker keep what Covey needs of it (`docs/protocol/`, section 3)? Tried, with two identities made for it.
+"""Check whether a broker keeps what Covey needs of it (`docs/protocol/`, section 3), with two identities made for it.
 
 1. Each property is tried as an attacker would, and as an honest device: a broker that refuses everything fails, too.
-2. Nothing is concluded from grants or refusals, which brokers give as they like, but from what is delivered. Brokers
-   deliver in order: what a client has got before its own last message is all that it got.
-3. The identities' sessions and inboxes are used up by this. Never lend it a device's credential.
+2. Conclusions rest on delivered messages, not on grants or refusals, which brokers give as they like. Brokers deliver
+   in order: a client's own last message ends what it will receive.
+3. The identities' sessions and inboxes are spent by this. Never use a device's credential.
 """
 
 from __future__ import annotations

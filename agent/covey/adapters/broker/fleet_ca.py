@@ -1,14 +1,14 @@
 """A small certificate authority: of a fleet's devices, or of one relay. P-256, one folder. Alone imports cryptography.
 
 ca.key    the authority's secret, mode 0600        issued/    <user name>-<serial>.crt, one for each certificate
-ca.crt    what the broker trusts (`cafile`)        revoked/   those that were taken back
+ca.crt    what the broker trusts (`cafile`)        revoked/   the revoked ones
 revoked.crl   what the broker refuses (`crlfile`)
 
-1. A device's certificate names its user name as CN, may only authenticate a client, and is no authority itself:
-   with CA:TRUE one device could forge another.
-2. It ends ten years from now, or with the authority. A fleet is not renewed by the calendar but by `remove`.
-3. Files are replaced whole; issued certificates are kept before they are handed out, so that each can be revoked.
-4. A server's certificate may only authenticate a server; it lives for a year, and is renewed before its end.
+1. A device's certificate names its user name as CN, may only authenticate a client, and is no authority itself: with
+   CA:TRUE one device could forge another.
+2. It expires in ten years, or with the authority. A fleet is renewed by `remove`, not by the calendar.
+3. Files are replaced whole; issued certificates are stored before they are handed out, so that each can be revoked.
+4. A server's certificate may only authenticate a server; it is valid for a year, and renewed before its end.
 """
 
 from __future__ import annotations

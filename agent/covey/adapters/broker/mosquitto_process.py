@@ -1,10 +1,10 @@
-"""Mosquitto as a child of this process: its start, its end, and a reload that it is known to have taken up.
+"""Mosquitto as a child of this process: start, stop, and verified reload.
 
-1. Its log goes to our stderr, line by line, and tells what it does: that it runs, and that it reads its files again.
-2. It loses a SIGHUP that comes while it still handles one, so a reload is asked for again until its log shows it.
-3. It does not outlive us: the kernel ends it when this process is gone, however that ended. Nor does it take more
-   memory than the kernel lets it, whatever becomes of its own bound.
-4. What its log tells of subscriptions is counted (`subscription_watch`), and not passed on: a line for each.
+1. Its log goes to our stderr, line by line, and shows when it runs and when it has reloaded its files.
+2. It loses a SIGHUP that arrives while it still handles one, so a reload is requested again until its log shows it.
+3. It does not outlive us: the kernel ends it when this process is gone, however that ended. The kernel also limits its
+   memory, independently of its own limit.
+4. Log lines about subscriptions are counted (`subscription_watch`), and not passed on: there is one for each.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Is a device's own relay there, does it prove who it is, does it accept us, what does it let us read?
+"""Check a device's own relay: is it there, does it prove its identity, does it accept us, what does it let us read?
 
-Asked once, by the device's own credential, for `covey check`. `examination` tries far more.
+Run once, with the device's own credential, for `covey check`. `examination` tries far more.
 
-1. Nothing of the device is touched: its session stays, what waits there is not acknowledged, and every subscription
-   made here is ended here. But the broker knows one client of a name: only who holds the relay's lock may sign in.
-2. Nothing is concluded from grants, only from what comes. Subscriptions ask for QoS 0: what waits is not in the way.
-3. What is published goes to an inbox that nobody has: its name is drawn by chance.
+1. The device is not affected: its session stays, waiting messages are not acknowledged, and every subscription made
+   here is ended here. But the broker knows one client of a name: only the holder of the relay's lock may sign in.
+2. Conclusions rest only on delivered messages, not on grants. Subscriptions ask for QoS 0, so waiting messages do not
+   interfere.
+3. Test messages go to an inbox that nobody has: its name is random.
 """
 
 from __future__ import annotations

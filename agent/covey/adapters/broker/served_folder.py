@@ -1,12 +1,12 @@
 """The files of this device's own relay, in the state's folder `broker/` (mode 0700).
 
-mosquitto.conf, acl   as Covey brings them, with places     passwords   the accounts; `.enrolment`: the joiners'
+mosquitto.conf, acl   Covey's files, with paths filled in   passwords   the accounts; `.enrolment`: the joiners'
 ca/                   the authority, `fleet_ca.py`          server.pem  the relay's key and certificate, mode 0600
-names                 what it is reached by, one a line     in-force    a digest of what mosquitto has read
+names                 its names and addresses, one a line   in-force    a digest of what mosquitto has read
 
-1. Everything is made once, and made again where it is gone; accounts and the authority stay as they are.
+1. Everything is made once, and made again if it is missing; accounts and the authority stay as they are.
 2. The server's certificate is renewed a month before its end, and when the machine has other names or addresses.
-3. `in-force` is written when mosquitto has taken a change up, never before: it tells `covey check` what holds.
+3. `in-force` is written when mosquitto has loaded a change, never before: `covey check` relies on it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Which account subscribes to more than a broker's memory should hold, by what mosquitto logs.
+"""Which account subscribes to more than a broker's memory should hold, by mosquitto's log.
 
 mosquitto 2.0 grants every subscription: its ACL file decides what is delivered, not who may subscribe, and its
 dynamic-security plugin knows no pattern for a client's own name. Each level of a filter costs it some 600 bytes, so
 6,000 filters of 150 levels, which take a client half a second, bring it to `memory_limit`, where 2.0.11 exits.
 
-A device subscribes to its inbox (4 levels) and for a while to a meeting place (5 levels). So levels have a budget, for
-a short time and for a day, and an account that overdraws it is shut out before the others notice.
+A device subscribes to its inbox (4 levels) and for a while to a rendezvous (5 levels). So levels have a budget, for a
+short time and for a day, and an account that exceeds it is removed before others notice.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Last values to Home Assistant, by its MQTT discovery (`core/telemetry/door_discovery.py` has the documents).
 
-1. Configurations are retained, as are values, which the broker lets go of when they are none any more.
-2. An entity is available while this door is connected (a will says when not) and its device is there.
-3. Whoever leaves the fleet takes its entities along, as far as this process knows them.
-4. A value is published once more, some seconds after a configuration of its series: an entity whose configuration has
-   changed is unavailable until its next value, and Home Assistant takes up the value that comes with it first.
-5. EntitySeries are bounded, each device's and all; the readings of others are left out, and counted.
+1. Configurations are retained, and so are values, which the broker drops when they expire.
+2. An entity is available while this door is connected (a will says when not) and its device is online.
+3. A device that leaves the fleet removes its entities, as far as this process knows them.
+4. A value is published once more, some seconds after a configuration of its series: an entity with a changed
+   configuration is unavailable until its next value, and Home Assistant may process a value before the configuration
+   that it came with.
+5. Series are bounded, for each device and in total; readings of others are left out, and counted.
 """
 
 from __future__ import annotations

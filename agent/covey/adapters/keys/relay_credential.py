@@ -1,7 +1,7 @@
 """A device's relay accounts: addresses, trusted authorities and credentials.
 
-The first relay is [relay]'s. What lets us into each of `relay.also` lies in a folder of its own in the state folder,
-`relays/HOST-PORT/` (mode 0700): `password`, or `relay.pem`, a certificate with its key; and `ca.pem`, whom to trust.
+The first relay is [relay]'s. Each of `relay.also` has its own folder in the state folder, `relays/HOST-PORT/` (mode
+0700): `password`, or `relay.pem`, a certificate with its key; and `ca.pem`, the trusted authorities.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A socket for paho that moves many packets with one call of the kernel.
 
-paho reads a packet's first bytes one by one and writes each packet by itself: nine calls for a message that is
-answered, and at each of them another thread takes the interpreter.
+paho reads a packet's first bytes one by one and writes each packet separately: nine calls for each answered message,
+and each lets another thread take the interpreter.
 
-1. What has come is read in large pieces, and given out as it is asked for.
-2. What is to go is taken at once and waits for `flush`, or until it is as much as one piece. Of more than that nothing
-   is taken before the socket takes some.
-3. `close` writes what waits, for a moment: the packet that says goodbye is the last of it.
+1. Input is read in large pieces, and handed out on request.
+2. Output is accepted at once and waits for `flush`, or until it fills a piece. Beyond that it accepts nothing until the
+   socket does.
+3. `close` writes waiting output, for a moment: the DISCONNECT packet is the last of it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""paho's client, as `paho`, without what an agent has no use for.
+"""paho's client, as `paho`, without the parts that an agent does not use:
 
-1. What it loads for proxies: it asks for one only where PySocks is installed. That is the HTTP client and the e-mail
-   parser of the standard library: more than a MiB of an agent's memory.
-2. The tables of international names, which resolver and TLS load for any name that is text: 0.35 MiB. A name in ASCII
-   means the same to both as bytes (`host`).
-3. The tables of MQTT's properties, which it makes anew for each packet that comes: 16 us of them where a packet costs
-   paho some 50. All packets share one set.
+1. What it loads for proxies, which it uses only if PySocks is installed: the HTTP client and the e-mail parser of the
+   standard library, more than a MiB of an agent's memory.
+2. The tables of international names, which resolver and TLS load for any name that is text: 0.35 MiB. An ASCII name
+   works as bytes, too (`host`).
+3. The tables of MQTT's properties, which it builds again for each received packet: 16 us of some 50 for a packet. All
+   packets share one set.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Read Modbus devices over TCP or serial RTU with pymodbus; `register_values.py` interprets the answers.
 
-1. A device that does not answer, or refuses, costs its own readings alone. It is told, and asked last the next time;
-   no look takes longer than the limits say.
+1. A device that does not answer, or refuses, costs only its own readings. It is reported, and asked last the next time;
+   no read takes longer than the limits say.
 2. Without a line nothing is measured: the sensor fails, and is opened again.
-3. Where a device refuses to answer for neighbours together, each is asked for alone from then on.
+3. If a device refuses to answer for adjacent registers together, each is read separately from then on.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Turn MQTT messages of other publishers into readings: match topics, name readings, extract values.
 
-1. A name is what the wildcards stand for, and the entry's own name: `zigbee2mqtt/+` and `temperature` give
+1. A name is the wildcards' matches, and the entry's own name: `zigbee2mqtt/+` and `temperature` give
    `kitchen/temperature`.
-2. A path that a payload lacks is no failure: devices publish what has changed. What is there and is no value is one.
-   A time that is lacking or cannot be read costs no value: `times.UNUSABLE_US` stands in its place.
-3. A broker sends a message once for each subscription that it matches (MQTT 5, section 3.3.4), so of filters that
-   overlap the widest alone is subscribed to; the configuration has no others (`config.sensors`).
-4. Whoever may publish chooses topics and pace: names are bounded, and so are readings of one name in a minute.
+2. A payload without the path is no failure, because devices publish what has changed; an invalid value is one. A
+   missing or unreadable time costs no value: it becomes `times.UNUSABLE_US`.
+3. A broker sends a message once for each matching subscription (MQTT 5, section 3.3.4), so of overlapping filters only
+   the widest is subscribed to; the configuration has no others (`config.sensors`).
+4. Any publisher chooses topics and pace, so names are bounded, and so are readings of one name in a minute.
 """
 
 from __future__ import annotations

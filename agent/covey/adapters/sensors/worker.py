@@ -1,10 +1,10 @@
-"""Looks after one sensor in a thread of its own: opens it, reads it, and opens it again when it fails.
+"""Run one sensor in its own thread: open it, read it, and open it again when it fails.
 
-1. Nothing here is waited for by the agent's loop: readings wait in a queue, and where that is full the thread waits.
-2. A reading is stamped when it was read, by the monotonic clock, unless it brings a time that is believed (`times`).
-3. Whatever a sensor raises is its failure alone. It is closed, and opened again after a pause that doubles each time.
-4. Readings and the position that stands for them wait as one, and are taken together.
-5. A read that does not end cannot be ended from outside; it is told, and holds up nothing else.
+1. The agent's loop waits for nothing here: readings wait in a queue, and if that is full the thread waits.
+2. A reading gets the time of reading, by the monotonic clock, unless it has a believable time (`times`).
+3. Anything that a sensor raises is its failure alone. It is closed, and opened again after a pause that doubles.
+4. Readings and the position after them wait together, and are taken together.
+5. A read that hangs cannot be ended from outside; it is reported, and delays nothing else.
 """
 
 from __future__ import annotations

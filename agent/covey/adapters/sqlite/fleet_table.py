@@ -1,16 +1,16 @@
 """The results of fleet surveys in a temporary SQLite database, so that a large fleet needs little memory.
 
-1. The file has no name and goes with the process. Beyond `_CACHE_KIB`, what is not being looked at is on the disk.
-2. A look makes the rows of stale devices anew, and of no others: of those that came or changed as members, that the
-   caller names, or whose time is over. So it costs what has happened since the last one.
-3. A row is written where something in it is another than before, so that a look at a quiet fleet writes nothing.
-4. What was read of a device stands beside its row, and is joined where the row is shown: reading makes no row anew.
-   What of it is counted, a trigger copies into the row.
-5. What is counted is read from an index of those that are counted; a group's counts go on with each row that is
-   written, and are made anew with its members.
-6. Any thread may ask at any time. Between two calls rows may be of two looks, each of them whole.
+1. The file has no name and disappears with the process. Beyond `_CACHE_KIB`, rows not in use are on the disk.
+2. A survey rebuilds only stale rows: of devices whose membership changed, that the caller names, or whose time is over.
+   So it costs what has happened since the last one.
+3. Only changed rows are written, so a survey of a quiet fleet writes nothing.
+4. Readings of a device are stored next to its row, and joined for display: reading rebuilds no row. A trigger copies
+   counted values into the row.
+5. Counts come from an index of the counted rows; a group's counts follow each written row, and are rebuilt with its
+   members.
+6. Any thread may query at any time. Between two calls rows may be from two surveys, each row complete.
 
-Nothing is kept over a restart, though reading 100,000 devices again takes 12 s: a stored copy would have to be sealed
+Nothing survives a restart, although reading 100,000 devices again takes 12 s: a stored copy would have to be sealed
 like the vault, and deleted wherever the vault's readings are.
 """
 

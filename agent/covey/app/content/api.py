@@ -1,7 +1,7 @@
-"""Files by the local API: put from a request's body, fetched while the client follows, given as a stream.
+"""Files through the local API: put from a request's body, fetched while the client follows, delivered as a stream.
 
-A body goes to a file of no name beside the sealed ones, one at a time, and what is read is opened into one: neither is
-ever in memory, and nothing of them is left behind, wherever the power goes.
+A body goes to a nameless file next to the sealed ones, one at a time, and a delivered file is opened into one: neither
+is ever in memory, and a power cut leaves nothing of them behind.
 """
 
 from __future__ import annotations

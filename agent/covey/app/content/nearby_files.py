@@ -1,13 +1,13 @@
-"""Fetches files from places nearby before members are asked at a relay, and gives them there.
+"""Fetch files from places nearby before members are asked at a relay, and give them there.
 
-1. Peers of this network come first, then the object store; members at a relay are asked where neither has a file.
-   The first that delivers is kept until the file is here, or it fails (003.73). Of peers that all want a file which
-   none has, one asks at the relay, and gives the others what has come (`core/content/nearer.py`).
-2. One file at a time, in a thread: the loop goes on meanwhile, and measures. What comes is verified and kept as what
-   members send, so the next place goes on where the last one ended. Another file that is wanted meanwhile waits for its
-   look a bounded time.
-3. A place that has given what is not of a file is not asked for that one again.
-4. Where no place has a file, it is looked for again after a rest, unless members are giving it by then.
+1. Peers of this network come first, then the object store; members at a relay are asked if neither has a file. The
+   first source that delivers is used until the file is here, or it fails (003.73). Of peers that all want a file which
+   none has, one asks at the relay, and gives the others its parts (`core/content/nearer.py`).
+2. One file at a time, in a thread: the loop continues meanwhile, and measures. Parts are verified and stored like those
+   from members, so the next source continues where the last one ended. Another wanted file waits a bounded time for its
+   turn.
+3. A source that delivered wrong bytes is not asked for that file again.
+4. If no source has a file, it is looked for again after a pause, unless members are giving it by then.
 """
 
 from __future__ import annotations

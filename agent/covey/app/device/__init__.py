@@ -1,9 +1,9 @@
 """One device: its folder, its state, its keys and its settings. Everything else in `app` works on a `Device`.
 
 Read `device.py` first: it finds the state folder, opens the state and builds the node. `creating.py` makes a new
-device; `settings.py` and `live_settings.py` read and change settings, the second in a running agent; `pins.py` says
-whom the owner lets give orders; `relay_access.py` and `addresses.py` say how the device signs in to its relays and
-where its agent answers. `keys.py`, `quarantine.py` and `verifying.py` are what a person does with keys, with messages
-that could not be used, and with a damaged state file. `calls.py` carries calls from other threads to the loop.
-`carriage.py` remembers what the relays accept, `known_labels.py` what other devices are called.
+device; `settings.py` and `live_settings.py` read and change settings, the second in a running agent; `pins.py` has the
+operators that the owner approved; `relay_access.py` and `addresses.py` say how the device signs in to its relays and
+where its agent answers. `keys.py`, `quarantine.py` and `verifying.py` serve people: keys, quarantined messages, and a
+damaged state file. `calls.py` carries calls from other threads to the loop. `carriage.py` remembers what the relays
+accept, `known_labels.py` other devices' labels.
 """

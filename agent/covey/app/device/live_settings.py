@@ -1,4 +1,4 @@
-"""The settings as they hold in a running process, and who takes up a change of them without a restart."""
+"""The settings of a running process, and the parts that apply a change without a restart."""
 
 from __future__ import annotations
 

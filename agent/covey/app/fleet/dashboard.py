@@ -1,13 +1,12 @@
 """The content of the fleet page: all browsers share one survey, and each reads the part that it requests.
 
-1. Nobody waits for a look, but for the first one, which leaves the vault out: what was seen last is shown, and while it
-   is older than an interval, and somebody asks, another look is under way. While the vault is read for the first time,
-   what has been read of it so far is shown after `_SHOWS_S`, and then at twice the time each: ten times, however busy
-   the machine is.
-2. A browser is sent summaries, of the whole and of each group, and a window of the devices that it asks for: what it is
-   sent does not grow with the fleet.
-3. What is known of single devices stands in a table (`FleetView`), and the device is opened once for all looks
-   (`KeptDevice`): memory hardly grows with the fleet.
+1. Requests wait only for the first survey, which leaves the vault out; later ones show the last result. While that is
+   older than an interval, and a browser asks, another survey runs. While the vault is read for the first time, partial
+   results are shown after `_SHOWS_S`, and then at twice the time each: ten times, however busy the machine is.
+2. A browser gets summaries, of the whole and of each group, and the window of devices that it requests: its traffic
+   does not grow with the fleet.
+3. Details of devices are in a table (`FleetView`), and the device is opened once for all surveys (`KeptDevice`): memory
+   hardly grows with the fleet.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The devices of a fleet, some at a time: what the state here, and what was read of the vault, say of each.
+"""The devices of a fleet, some at a time: what the state here, and what was read of the vault, say about each.
 
-1. A look makes the rows anew of which something is another than at the look before: who is a member (the table notes
-   that), what is held here, what was heard, and who has been silent for too long meanwhile.
-2. What was heard is asked for by its time. An agent writes it a while later, so each look goes back by `_LATE_US`, and
-   the table compares.
+1. A look rebuilds only rows that changed since the last one: by membership (which the table notes), stored messages,
+   new arrivals, or silence that has become too long.
+2. Arrivals are selected by time. An agent writes them a while later, so each look goes back by `_LATE_US`, and the
+   table compares.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The fleet as this device knows it: who is there, what each said last, what waits, what was lost.
+"""The fleet as this device knows it: which devices are online, their last values, what waits, what was lost.
 
-1. What a collector does not hold in its state it reads from the newest part of its vault: looking costs the agent
-   nothing.
-2. What looks have found is kept in a `FleetTable`, which counts and sorts it: memory does not grow with the fleet as
-   objects of it would. All the devices at once are for who prints them all.
+1. A collector reads what its state lacks from the newest part of its vault: looking costs the agent nothing.
+2. Results are kept in a `FleetTable`, which counts and sorts them: memory does not grow with the fleet as objects
+   would. Only commands that print all devices load them all.
 """
 
 from __future__ import annotations

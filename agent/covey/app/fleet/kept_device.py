@@ -1,8 +1,8 @@
-"""A device that is opened once and asked by several threads, in a thread of its own: opening a large one takes seconds.
+"""A device that is opened once and queried by several threads, in its own thread: opening a large one takes seconds.
 
-1. Before each question it takes up what others have written since.
-2. It is opened anew when a question has failed; and each `_LOOKED_S` it is looked whether its settings are others by
-   now, or its state was replaced.
+1. Before each query it reads what other processes have written since.
+2. It is opened again after a failed query; and every `_LOOKED_S` it checks whether its settings changed or its state
+   was replaced.
 """
 
 from __future__ import annotations

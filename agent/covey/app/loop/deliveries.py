@@ -1,15 +1,15 @@
 """Envelopes that relays delivered: processed in one transaction a turn, acknowledged to the relay after the commit.
 
-1. A relay hears nothing that is not durable.
+1. Only durable messages are acknowledged to a relay.
 2. If the disk refuses, every delivery is held and tried again later. A relay delivers no more than its window (MQTT's
-   receive maximum) without an acknowledgement, so what is held is bounded, and nothing stalls for ever.
+   receive maximum) without an acknowledgement, so held deliveries are bounded, and nothing stalls forever.
 3. An envelope that triggers a defect affects no other one, whatever it raises: the transaction is rolled back, the node
    is built again from the store (ADR 4), the envelopes before it are committed without it, and it is quarantined as its
    author's message, or dropped. A normal turn pays nothing for this; a hostile envelope costs two nodes and two
    commits, and a turn handles a bounded number of them. A savepoint for each envelope would cost every normal turn two
    statements each, and leave the node's memory ahead of the store.
 4. While more worthless envelopes arrive than a device handles (`core/link/rates.py`), every delivery is held. None is
-   lost, because the relay keeps what was not acknowledged.
+   lost, because the relay keeps unacknowledged ones.
 5. Dropped envelopes write one log line per author and minute; counters count each of them.
 """
 

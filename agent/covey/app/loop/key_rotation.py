@@ -1,10 +1,10 @@
-"""Replacing this device's noise key from time to time (`core/membership/rotation.py` says when it may be).
+"""Replacing this device's noise key from time to time (`core/membership/rotation.py` says when that is allowed).
 
-1. A key's age is kept by the store, beside the key's public half; one that a command has drawn counts from the first
-   look on. A clock that went back does not make a key younger than it can be.
-2. The new key is in the file before anybody is told of it. Whatever a crash leaves undone after that, the maintenance
-   of groups finishes: it tells the current key to every group that lists a retired one.
-3. Without a relay nobody is told, and so nothing is rotated.
+1. The store keeps a key's age with its public half; a key drawn by a command counts from the first look on. A clock
+   that went back does not make a key younger than possible.
+2. The new key is in the file before any device is notified. After a crash, the maintenance of groups completes the
+   rest: it announces the current key to every group that lists a retired one.
+3. Without a relay nobody can be notified, so nothing is rotated.
 """
 
 from __future__ import annotations

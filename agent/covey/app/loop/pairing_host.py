@@ -1,17 +1,17 @@
 """The inviter's side of pairing, on the relay connection of the agent or of a waiting command.
 
-The codes that this device has given out are rows of the store; the person's command and this role tell each other
-there what is decided and what has happened. The ceremony itself (`core/pairing/inviter.py`) lives in memory: a
-restart ends one that has begun, and nothing of it stays. Its counterpart is `pairing_guest.py`.
+Open codes are rows of the store, through which the person's command and this role exchange decisions and events. The
+ceremony itself (`core/pairing/inviter.py`) is in memory: a restart ends it without a trace. Its counterpart is
+`pairing_guest.py`.
 
-    1. An accepted joiner's invite is bound to its key, and durable, before the joiner hears of it.
-    2. An account at the relay that was made for a joiner is taken away again if the joiner never joins. The joiner
-       hears of it when the relay knows it, where that can be told: whom it refuses, it lets wait before the next try.
-    3. Whatever ends a ceremony before that ends its invite, too; but not one that stands in a file, which is for one
-       device that nobody stands beside: its rendezvous is kept, and that device may come again.
-    4. The account at the relay that such a file carries is taken away as soon as its invite is over.
+    1. An accepted joiner's invite is bound to its key, and durable, before the joiner is notified.
+    2. An account at the relay that was made for a joiner is removed again if the joiner never joins. The joiner is
+       notified once the relay knows the account, if that is visible: a relay delays the next attempt after a refusal.
+    3. If a ceremony ends before that, its invite ends too, except one in a file, whose device is unattended: its
+       rendezvous stays, and the device may try again.
+    4. The account at the relay in such a file is removed as soon as its invite is over.
 
-`host_facts` is what this device tells those whom it invites: its label, its relay, and whom to trust there.
+`host_facts` are what this device tells joiners: its label, its relay, and the relay's authorities.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""The relays of one device, all connected at once: which one a message goes by
-(docs/protocol/core.md, "Relay"; ADR 21).
+"""The relays of one device, all connected at once, and the choice between them for each message (docs/protocol/core.md,
+"Relay"; ADR 21).
 
-1. Relays are taken in the order of the configuration, but for a recipient first the one that its last news came by.
-   When a relay comes up, those of lower rank lose that place: what was only a way round is one no longer.
-2. Each retry time without an answer moves a recipient one relay on, round and round: so a relay that swallows
-   messages, or a recipient who can be reached at another one only, costs a retry. A single message that is missing
-   while others are answered goes again by another relay than the one that it went by.
-3. An answer to what a device sent (an acknowledgement) goes by every relay that has brought something of it since
-   the last one: the sender may hear at one of them only, and a replay must not lead the answer away.
-4. What is too large for one relay is offered to the others.
-5. A relay whose window has been full for `_STALLED_US` without an answer is passed over while others answer.
-6. A relay that hangs up on a size without having announced a limit is not offered that size for a while
+1. Relays are used in the order of the configuration, but for each recipient first the one that delivered its last news.
+   When a relay connects, relays of lower rank lose that preference: they were only a detour.
+2. Each retry time without an answer moves a recipient to the next relay, in a circle. So a relay that swallows
+   messages, or a recipient on another one only, costs a retry. A single missing message among answered ones is sent
+   again by another relay.
+3. An answer to a device's messages (an acknowledgement) goes by every relay that has delivered some of them since the
+   last one: the sender may listen at one of them only, and a replay must not divert the answer.
+4. A message too large for one relay is offered to the others.
+5. A relay whose window has been full for `_STALLED_US` without an answer is skipped while others answer.
+6. A relay that disconnects over a size without having announced a limit is not offered that size for a while
    (`core/link/taken_sizes.py`).
-7. A message that a relay refuses `POISON_TRIES` times in a row, while it takes others, is given up there.
+7. A message that a relay refuses `POISON_TRIES` times in a row, while it accepts others, is given up there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the owner of a device lets operators have done: its own definitions before those that Covey brings.
+"""The actions that a device's owner allows: its own definitions before those that Covey brings.
 
-Definitions lie in the device's folder `operations.d`. They are read only where nobody but the owner writes them,
-because whoever can write a definition has the agent run what it likes.
+Definitions are in the device's folder `operations.d`. They are read only if nobody but the owner can write them,
+because a definition makes the agent run any program.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Releases: a command about a file, given to one wave of devices after the other (`core/orders/roll_out.py`).
 
-All that a release is stands in the history: what was given to whom, the plan, and whether it is to wait, to end or to
-go on (`core/orders/release_standing.py`). So any operator's device that hears of it goes on with it, or stops it; none
-does so unasked. Where more than one operator has to agree, they agree with the first wave, and so with the plan.
+The history holds the whole release: commands, targets, the plan, and whether it is paused, aborted or resumed
+(`core/orders/release_standing.py`). So any operator's device can continue or stop it; none does so without being asked.
+With a threshold above one, operators approve the first wave, and with it the plan.
 """
 
 from __future__ import annotations

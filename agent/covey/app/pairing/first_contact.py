@@ -1,10 +1,11 @@
 """A joiner's first contact with its relay, whose authority it may not know yet.
 
 1. A relay whose certificate the system trusts, or the authority that a person named, is proved at once.
-2. Any other one that speaks TLS is spoken with all the same, but for the ceremony alone: that trusts nothing on the
-   way. Whoever stands between learns the password that joiners share, which reads nothing (ADR 53).
-3. What the ceremony brings proves the relay before anything is kept: the inviter's authorities, or those of the system.
-4. What cannot get better by waiting ends at once, an unreachable relay after a bound, each with the hint of `check`.
+2. With any other TLS relay only the ceremony is run, which trusts nothing on the way. A person in the middle learns the
+   password that joiners share, which reads nothing (ADR 53).
+3. The ceremony's result proves the relay before anything is stored: the inviter's authorities, or those of the system.
+4. An error that waiting cannot fix ends the join at once, an unreachable relay after a limit, each with the hint of
+   `check`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The invite file with which an unattended device joins (docs/protocol/groups.md, "Pairing").
 
-It is TOML, a secret until it is used, and of no use afterwards: what the device is to be called, the invite's URI, whom
-to trust at the relay, the account by which it gets there, and what the operators that the invite names may have it do.
-Private keys stand in none: the device makes its own.
+It is TOML, a secret until it is used, and useless afterwards: the device's label, the invite's URI, the relay's
+authorities and the account there, and the actions that the invite's operators may run. It contains no private keys: the
+device makes its own.
 """
 
 from __future__ import annotations

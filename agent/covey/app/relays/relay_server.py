@@ -1,12 +1,12 @@
 """Serve this device's own relay: run mosquitto as a child process until it is asked to stop.
 
-1. What changes in its files (accounts, certificate) is in force within a second or so: it reads them again until its
-   log shows that it has. A device that was just enrolled is let in by then.
-2. The certificate is looked after once an hour, and its authority stays.
-3. It is started again at once when it ends by itself, and after growing pauses when it does not come up; when it does
-   not at the first try, a person hears. If it ends again soon after, its queue is deleted first: what ended it may lie
-   there, and senders keep their messages until they are acknowledged.
-4. An account that subscribes to so much that the broker's memory would not hold it is shut out, and a person is told.
+1. Changes of its files (accounts, certificate) take effect within a second or so: it is told to reload until its log
+   shows that it has. A newly enrolled device can connect by then.
+2. The certificate is checked once an hour; its authority stays.
+3. mosquitto is started again at once when it ends by itself, and after growing pauses when it does not come up; a first
+   failure is reported. If it ends again soon after, its queue is deleted first: that may be the cause, and senders keep
+   their messages until they are acknowledged.
+4. An account with more subscriptions than the broker's memory would hold is removed, and the log names it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The sensors that the configuration names, as a role of the agent: what they measured goes into batches.
+"""The configured sensors, as a role of the agent: their measurements go into batches.
 
-1. Each is looked after by a feed of its own, beside the loop. A turn takes what there is, and waits for none.
-2. A feed whose sensor waits for it (a broker's messages) has what was taken committed at once, and is told of it.
-   Where a sensor has come to is committed with its readings, so that none comes twice when it is read from there on.
-   While nobody can be sent to or the outbox is full, nothing more is taken: the feeds fill up, and then wait.
-3. How each is, is noted where `covey status` and the metrics find it, and reported in the log: when it changes, and not
-   more often than the limits say.
+1. Each has its own feed, next to the loop. A turn takes what is there, and waits for nothing.
+2. If a sensor waits for its feed (a broker's messages), its readings are committed at once, and the feed is notified. A
+   sensor's position is committed with its readings, so that no reading is stored twice. Without a recipient, or with a
+   full outbox, nothing more is taken: the feeds fill up, and then wait.
+3. Each sensor's state is stored for `covey status` and the metrics, and logged when it changes, no more often than the
+   limits say.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 Each segment goes through four steps, and a crash after any of them repeats from there:
 
     1. A plan is committed: number, messages, nonce. From here the segment's bytes are fixed.
-    2. The segment is put into the vault.
-    3. The node's vault manifest that lists it is put, one `manifest_seq` higher.
-    4. The messages leave the landing, in one commit; now their senders are told.
+    2. The segment is stored in the vault.
+    3. The node's vault manifest that lists it is stored, one `manifest_seq` higher.
+    4. The messages leave the landing, in one commit; then their senders are acknowledged.
 
-Somebody may compact the node's segments meanwhile (`compactor.py`): then the manifest that stands there has all
-positions that this one knows, and step 3 is tried again from it.
+Another process may compact the node's segments meanwhile (`compactor.py`): then its manifest has all positions that
+this one knows, and step 3 is tried again from it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Compaction: merge this node's small segments into larger ones; the replaced segments are deleted later.
 
-A crash after any step leaves a vault that every reader reads alike, and the next run goes on:
+A crash after any step leaves a vault that every reader reads alike, and the next run continues:
 
-    1. A merged segment is put, named by its content. Until a manifest lists it, nobody knows of it.
-    2. A tombstone is put that names what it replaces: segments, and ranges that have to be written anew.
-    3. The manifest that lists the one and names the other is put, over the one that was read. A collector of the same
-       node that runs meanwhile finds it and goes on from there; where it was quicker, the compaction does.
-    4. After the grace time a later run deletes what the tombstone names; then a manifest leaves the tombstone out; then
-       the tombstone is deleted. A reader that has planned with an older manifest finds its segments until then.
+    1. A merged segment is stored, named by its content. Until a manifest lists it, nobody knows of it.
+    2. A tombstone is stored that names what it replaces: segments, and ranges that must be rewritten.
+    3. The manifest that lists the one and names the other replaces the one that was read. A collector of the same node
+       finds it and continues from there; if the collector was quicker, the compaction continues from its manifest.
+    4. After the grace time a later run deletes what the tombstone names; then a manifest without the tombstone is
+       written; then the tombstone is deleted. Until then a reader with an older manifest finds its segments.
 
 Nothing that the manifest lists is ever deleted, whatever a tombstone says.
 """

@@ -1,10 +1,10 @@
 """Run one door: send landed readings batch by batch, and remember what was sent.
 
-1. Commit, then release: a batch is planned in one commit, sent, and left behind in the next.
-2. Nodes of the vault take turns, so that the backlog of one does not hold up another.
-3. What cannot be read is waited for, then passed over with a record; what a receiver refuses for good is divided, until
-   one message alone is passed over with a record.
-4. The store of the vault, or the receiver, may be away for as long as it likes.
+1. Commit, then release: a batch is planned in one commit, sent, and completed in the next.
+2. Nodes of the vault take turns, so that the backlog of one does not delay another.
+3. Unreadable messages are waited for, then skipped with a record; a batch that a receiver refuses permanently is
+   divided, until one message alone is skipped with a record.
+4. The vault's store, or the receiver, may be away indefinitely.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Erasing from this device's part of a vault: all that one device has sent, or all that is old.
+"""Erase from this device's part of a vault: everything that one device sent, or everything old.
 
-What a power cut leaves after any step is a vault that every reader reads, and whoever says it once more ends it:
+After a power cut at any step every reader can read the vault, and repeating the command completes it:
 
-    1. The manifest says what is to be erased, up to which position, on the word of which note: the intent.
-    2. Segments that hold something of it are written anew without it, and put; then the manifest lists these, in turns.
-       Readers that planned with an older one look up the positions anew (`VaultReader.contents`).
-    3. Tombstones leave the manifest: what compactions have replaced may hold the same messages.
-    4. What the manifest does not list is deleted: the store is asked for the names of this node's segments, so that
-       what an interrupted compaction or erasure has left goes, too. Of numbers beyond its last one it knows nothing.
-    5. The manifest says that it is done: not while a segment could not be read, or something of it still waits here.
+    1. The manifest records the intent: what is to be erased, up to which position, by which note.
+    2. Affected segments are rewritten without the erased records and stored; then the manifest lists the new ones, in
+       batches. Readers with an older manifest look up the positions again (`VaultReader.contents`).
+    3. Tombstones leave the manifest: segments that compaction replaced may hold the same messages.
+    4. Objects that the manifest does not list are deleted: the store lists this node's segments, so leftovers of an
+       interrupted compaction or erasure disappear, too. Numbers beyond the manifest's last one are left alone.
+    5. The manifest records completion, unless a segment could not be read, or a matching record still waits here.
 
-Nobody else may write the node's segments anew meanwhile: the caller holds the lock of that. A collector may land.
+The caller holds a lock, so that no other process rewrites the node's segments meanwhile. A collector may land.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a vault has landed, from a place on, a batch at a time.
+"""Landed messages of a vault from a position on, a batch at a time.
 
 1. A batch is bounded in messages and readings, and in the segments that it is gathered from.
 2. One segment is open at a time, and kept only while there is more of it to send.
-3. What is no telemetry is passed over; a message that cannot be read, too, with a record.
-4. A part of the vault that cannot be read is named, and what came before it is sent first.
+3. Anything but telemetry is skipped; an unreadable message, too, with a record.
+4. An unreadable part of the vault is reported, after everything before it was sent.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Group manifests and profiles that a collector stores with readings; readers take the devices' labels from them.
 
-1. What holds in a group that this device collects for goes along when something lands, and once; nothing lands for it
-   alone. It stands there with the time at which it went along.
-2. Of one group a manifest in `LANDED_MANIFEST_US` at most: each lists all members, and a thousand that join one by one
-   would otherwise bring a thousand lists of up to a thousand.
-3. In a conflict there is no signed manifest of what holds: the one before stays what readers know.
-4. No acknowledgement waits for any of it. What is lost of the state is landed again; a reader knows it by its hash.
+1. The current manifest of each collected group is landed together with telemetry, once; nothing is landed for it alone.
+   Its time is that of the landing.
+2. At most one manifest of a group is landed in `LANDED_MANIFEST_US`: each lists all members, and a thousand single
+   admissions would otherwise land a thousand lists of up to a thousand.
+3. In a conflict there is no signed manifest of the current state: readers keep the one before.
+4. No acknowledgement waits for these. What a lost state forgets is landed again; a reader recognises it by its hash.
 """
 
 from __future__ import annotations

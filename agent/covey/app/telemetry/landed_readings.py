@@ -1,11 +1,11 @@
-"""Yields each reading that has landed in a vault once, for users who do not fill tables.
+"""Yield each reading that has landed in a vault once, for users who do not fill tables.
 
 Parquet would need pyarrow, which has no wheel for 32 bits; CSV has one column for values of four types.
 
-1. They come node by node of the vault, and as they landed there; who wants another order sorts.
-2. A message that lies in the vault twice, since two collectors landed it or it was imported again, comes once.
-3. What cannot be read is passed over and told, and the rest comes all the same.
-4. One batch is held at a time; of each message that came, a bit, however many there are.
+1. They come node by node of the vault, in the order of landing; users sort as they like.
+2. A message that is in the vault twice, since two collectors landed it or it was imported again, is yielded once.
+3. Unreadable messages are skipped and reported, and the rest follows.
+4. One batch is in memory at a time, and one bit for each message, however many there are.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What the newest segments of a vault say of each device: its last values, and what it lost.
+"""The newest segments of a vault, read for each device's last values and losses.
 
-1. Segments are read from the newest backwards: looking costs what is looked at, not what the vault holds.
-2. A second look reads what has come since the first.
-3. A look that has opened `MAXIMUM_LOOK_MESSAGES` goes on for losses, and for the newest message of each device that it
-   has not met yet: what a large fleet says in an hour would take a minute.
-4. What this device has landed itself it had verified before: of its own segments, which its signature on the manifest
-   names by their hash, messages are not verified a second time. Those of all others are.
-5. What a device may have us keep is bounded, as is what is read at all; it is kept as text in a `FleetTable`, with a
-   summary beside it, which is all that a look at the whole fleet needs.
+1. Segments are read from the newest backwards: the cost depends on what is read, not on the size of the vault.
+2. A second look reads what has arrived since the first.
+3. After `MAXIMUM_LOOK_MESSAGES` a look continues only for losses and for the newest message of each device not met yet:
+   an hour of a large fleet would take a minute.
+4. This device verified its own segments before landing them: messages in segments that its signed manifest names by
+   hash are not verified again. Those of all others are.
+5. Each device's stored values are bounded, and so is what is read at all; they are text in a `FleetTable`, with a
+   summary for looks at the whole fleet.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The keys that this device's node seals with: another one after each removal, shared with who may still read.
+"""The keys that this device's node seals with: a new one after each removal, shared with the permitted readers.
 
-1. Before anything is sealed, the groups are compared with the epochs of the newest key (`core/vault/key_file.py`).
-   Where an epoch is over, somebody was removed, left, was banned, or a group is gone: a key is drawn first. So a
-   removal that was taken just before the power went is acted upon by the next start, and several of them in one turn
-   cost one key. Whether the removed device had the key is not asked: nobody can know where a copy of a file lies.
-2. The new key stands in the file before anything is sealed with it, and in the key object before a manifest is.
-3. It is given to the members now that hold the key before, and to readers that a person named. A device shows that
-   it holds a key by a key object of its own, which is signed by it and opens with that key or names it.
+1. Before anything is sealed, the groups are compared with the epochs of the newest key (`core/vault/key_file.py`). If
+   an epoch is over, a member was removed, left, was banned, or a group is gone: a key is drawn first. So the next start
+   acts on a removal from just before a power cut, and several of them in one turn cost one key. Whether the removed
+   device had the key is not asked, because nobody knows all copies of a file.
+2. The new key is in the file before anything is sealed with it, and in the key object before a manifest is.
+3. It is given to present members that hold the key before, and to readers that a person named. A device shows that it
+   holds a key by its own signed key object, which opens with that key or names it.
 4. Other processes of this device do the same: the store's transaction keeps them apart.
-5. Between two rotations of one process lies `VAULT_ROTATION_US`; meanwhile nothing is sealed, rather than with a key
-   that a removed device has.
+5. Two rotations of one process are at least `VAULT_ROTATION_US` apart; meanwhile nothing is sealed, rather than with a
+   key that a removed device has.
 """
 
 from __future__ import annotations

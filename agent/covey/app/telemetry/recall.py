@@ -1,17 +1,15 @@
-"""What a collector that has lost its database takes from its vault: which messages have landed, and by which imprints.
+"""What a collector that has lost its database learns from its vault: which messages have landed, with which imprints.
 
-Its senders number on. One that was restored at the same time, and does not know it, gives numbers once more that its
-lost life has given; nobody but the vault remembers what stood there, and a table takes the second message for a repeat
-of the first (docs/protocol/groups.md, section 20). So before such a collector takes anything, it reads its node's
-newest
-segments:
+Its senders continue their numbers. A sender that was restored at the same time, without noticing, reuses numbers of its
+lost incarnation; only the vault knows their first messages, and a table would take the second message for a repetition
+of the first (docs/protocol/groups.md, section 20). So before such a collector accepts anything, it reads its node's
+newest segments:
 
-    1. What is listed one by one is read, the newest `RECALLED_BYTES` of it: imprints are kept of the newest numbers
-       only.
-    2. A segment that is damaged or not there teaches nothing. One that cannot be asked for now ends the start: it is
-       no empty one.
-    3. Each segment is committed by itself, so that nobody waits for a long reading; last of all the manifest's number,
-       which says that it was done. A start that ends before does it again, and learns the same.
+    1. Of the segments listed one by one, the newest `RECALLED_BYTES` are read: imprints are kept only of the newest
+       numbers.
+    2. A damaged or missing segment is skipped. One that cannot be read now ends the start, because it is not empty.
+    3. Each segment is committed separately, so that nothing waits for a long reading; the last commit records the
+       manifest's number, and with it completion. An interrupted start repeats this, with the same result.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""A vault that was restored from a backup without its collector: what it lacks is noticed, and asked for.
+"""A vault that was restored from a backup without its collector: notice what it lacks, and ask for it.
 
 The collector finds an older manifest of its own than it has published. It knows over which links the messages of its
-newest segments came (`landed_span`), and so:
+newest segments arrived (`landed_span`), and so:
 
-    1. What the lost segments held counts as not received any more. The next acknowledgement lacks it; its senders send
-       again what they still have, and admit the rest as lost by its recipient (`acknowledgements.py`).
+    1. The messages of the lost segments count as not received. The next acknowledgement lacks them; their senders send
+       again what they still have, and report the rest as lost by its recipient (`acknowledgements.py`).
     2. Orders, manifests and profiles are landed once more.
-    3. Readers may have read the lost segments, so no position is used twice: merged segments without messages stand
-       for all positions that can have been given. The manifest that lists them is two above the last one published:
-       it follows none that a reader knows, and its `prev` names the restored one.
+    3. Readers may have read the lost segments, so no position is reused: merged segments without messages cover all
+       positions that may have been used. The manifest that lists them is two above the last one published: it follows
+       none that a reader knows, and its `prev` names the restored one.
 
-A crash in between repeats this, and changes nothing more. A store that only shows an old manifest keeps the newer one
-by its conditional put.
+A crash in between repeats this, with the same result. A store that only shows an old manifest keeps the newer one by
+its conditional put.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rewrite a node's segments for compaction and erasure: from the current listing to the next one.
 
-Objects are put before the manifest that lists them. Whoever has replaced that manifest meanwhile, as a collector of the
-same node does, is not written over: what is new is applied to what stands there now.
+Objects are stored before the manifest that lists them. If another process, such as a collector of the same node, has
+replaced that manifest meanwhile, it is not overwritten: the changes are applied to the new one.
 """
 
 from __future__ import annotations

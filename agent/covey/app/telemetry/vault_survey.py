@@ -1,7 +1,7 @@
-"""Looking after a vault: what its nodes have written, whether all of it opens and verifies, and a mirror of it.
+"""Survey a vault: what its nodes have written, whether all of it opens and verifies, and a mirror of it.
 
-The store is trusted with nothing: manifests are followed by the rules of `core.vault_reading`, and the last good one of
-each node is remembered, so that a store that serves yesterday is noticed by whoever has seen today.
+The store is not trusted: manifests follow the rules of `core.vault_reading`, and the last good one of each node is
+remembered, so that an outdated store is noticed by any device that has seen a newer state.
 """
 
 from __future__ import annotations

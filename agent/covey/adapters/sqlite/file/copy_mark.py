@@ -1,17 +1,17 @@
 """Detect a restored or copied state by a file next to the database that is written once.
 
 The database knows the file's name, its inode and when the kernel last changed it (`ctime`), and its own inode. No
-archive and no copying program can set that time, whichever inode they come to write: `tar` into the same place, `cp`
-over the same files and `rsync` all show. Rules:
+archive and no copying program can set that time, whichever inodes they write: `tar` into the same place, `cp` over the
+same files and `rsync` all show. Rules:
 
     1. A mark is a new file under a random name. The database names it in a commit; only then the one before is removed.
-       So whatever a crash leaves, the file that the database names is there.
-    2. Where the named file is not there, or not as it was, the state is a copy. What else changes the time (`chown`,
-       a link to it) makes one of a state that is none: that costs an incarnation, and nothing else.
+       So after any crash the file that the database names is there.
+    2. If the named file is missing or differs, the state is a copy. Other changes of the time (`chown`, a hard link)
+       look like a copy too: that costs only an incarnation.
     3. The agent changes the mark at its start and its end, so that a database that is restored alone shows, too.
 
-What an image of the whole disk brings back has the same inodes and times: its recipients notice
-(docs/protocol/groups.md, "Restored and damaged states"; ADR 47).
+An image of the whole disk restores the same inodes and times: its recipients notice (docs/protocol/groups.md, "Restored
+and damaged states"; ADR 47).
 """
 
 from __future__ import annotations

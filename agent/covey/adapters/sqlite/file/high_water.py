@@ -1,14 +1,14 @@
 """The high-water mark of a state: counted in the database, copied to a file, and compared at each start.
 
-A write-ahead log that ends early at a commit's end is sound: SQLite begins where it ends, as if nothing had followed.
-But the file beside the database (`high_water_file.py`) was written after that commit. Where the database is behind it,
-what was accepted since is gone. Rules:
+A write-ahead log that ends early at a commit's end looks sound: SQLite starts there, as if nothing had followed. But
+the file next to the database (`high_water_file.py`) was written after that commit. If the database is behind it, later
+commits are lost. Rules:
 
-    1. What the file says was committed: a database that is read after it is behind only if it has lost commits.
-    2. A state that is behind goes on in another incarnation, with the numbers that come after all that were ever given.
-    3. The places between are noted as lost, each in its incarnation: loss records tell their recipients, as of any
-       damage. What has come all the same counts as come there.
-    4. What the file says stays true: a disk may lose the commit that notes all this, too. Row ids may change; then a
+    1. The file's counts were committed: a database that is read after it is behind only if it has lost commits.
+    2. A state that is behind continues in another incarnation, with numbers after all that were ever used.
+    3. The places between are noted as lost, each in its incarnation: loss records report them to recipients, as after
+       any damage. Messages that arrived nevertheless count as received there.
+    4. The file stays unchanged: a disk may lose the commit that notes all this, too. Row ids may change; then a
        recipient has two records, and the further one counts.
 """
 

@@ -2,11 +2,11 @@
 
 Records of 64 bytes: the first of the whole state, and number n of the recipient whose row in `peer` is n. Rules:
 
-    1. It is written after a commit, and never synchronised: it says nothing that was not durable before, and costs
-       no wait. What it lacks after a power cut is what the last seconds would have said.
-    2. Nothing in it goes back: whoever writes compares, under a lock that nobody waits for.
-    3. A record whose checksum is wrong counts as not there, and so does one of another database: the checksum is made
-       with the `lineage` that the database names. Where the first record is no good, the file begins anew.
+    1. It is written after a commit, and never synchronised: it contains only durable facts, and costs no wait. After a
+       power cut it may lack the last seconds.
+    2. Nothing in it goes back: writers compare, under a lock for which nobody waits.
+    3. A record with a wrong checksum, or of another database, counts as missing: the checksum includes the `lineage`
+       that the database names. If the first record is invalid, the file begins again.
 """
 
 from __future__ import annotations

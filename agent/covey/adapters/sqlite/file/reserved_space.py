@@ -1,12 +1,13 @@
-"""A file that takes up room until the disk has none: then it goes, and what makes room can still be written.
+"""A file that reserves room on the disk: when the disk is full it is deleted, so that what frees room can still be
+written.
 
 A full disk refuses deletes, too: they grow the write-ahead log. So acknowledgements could not empty the outbox, for
-want of the room that they would make; nor could a state be opened whose process was killed there. Rules:
+want of the room that they would free; nor could a state be opened whose process was killed there. Rules:
 
-    1. Whatever is refused for want of room gives up the reserved space first, opening the state as well.
+    1. Any operation refused for want of room, including opening the state, first releases the reserved space.
     2. It is made again as soon as the disk has room for it.
-    3. Until then the store takes nothing new (`Database.lean`), unless there is room for it: a database never shrinks,
-       and what an outbox has left in it is filled again before the file grows.
+    3. Until then the store accepts nothing new (`Database.lean`), unless there is room inside: a database never
+       shrinks, and its free pages are used before the file grows.
 
 `PRAGMA auto_vacuum = INCREMENTAL` would return that room to the disk, for 6 to 7 % more bytes written for each message.
 """

@@ -1,10 +1,10 @@
 """Recover a damaged state database: copy its readable rows into a new one, table by table.
 
-1. The damaged file is only read. The new one is complete before it takes the damaged one's place, which is kept beside
-   it under a name with the time; a crash anywhere leaves something that the next start finishes or begins again.
-2. A row is taken if it is what was written: by its digest, its signature or its hash, whichever it has.
-3. The new state is a new incarnation. What waits keeps its own (`incarnations`), so nothing comes twice; what is known
-   to have waited and cannot be read is reported to its recipient by a signed record.
+1. The damaged file is only read. The new one is complete before it takes the damaged one's place, which is kept next to
+   it under a name with the time; after a crash the next start finishes or begins again.
+2. A row is copied if its digest, its signature or its hash proves it, whichever it has.
+3. The new state is a new incarnation. Waiting messages keep their own (`incarnations`), so nothing arrives twice;
+   messages that are known to have waited and cannot be read are reported to their recipients by a signed record.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Opening the state database whatever has happened to it: locked, looked at, saved if damaged, renewed if restored.
+"""Open the state database in any condition: locked, checked, salvaged if damaged, renewed if restored.
 
-1. Whoever is alone with the file looks through all of it, if it is small; damage that shows later leaves a note
-   (`note_damage`), and the next start saves what can be read (`salvage.py`). The damaged file is kept aside.
-2. Beside the file lies a mark that the file names (`copy_mark.py`). Where it is not as the file says, one of both was
-   restored or copied: the device begins another incarnation.
-3. So it does where the state fell back by itself: the write-ahead log holds commits that can no longer be read, or the
-   database is behind what the file beside it says (`high_water.py`), which then tells what was lost, too.
-4. On a read-only disk the state is read as it is, without a lock; each transaction is refused.
-5. A full disk refuses the opening, too, where a process was killed: the log is read and folded. Then the reserved space
-   goes, and the opening begins once more.
+1. A process that is alone with a small file reads all of it; damage found later leaves a note (`note_damage`), and the
+   next start salvages what is readable (`salvage.py`). The damaged file is kept.
+2. Next to the file is a mark that the file names (`copy_mark.py`). If they do not match, one of them was restored or
+   copied: the device begins another incarnation.
+3. It does the same if the state fell back by itself: the write-ahead log holds unreadable commits, or the database is
+   behind its high-water mark (`high_water.py`), which also tells what was lost.
+4. On a read-only disk the state is read without a lock; each transaction is refused.
+5. On a full disk, opening fails if a process was killed, because its log must be folded. Then the reserved space is
+   released, and opening is tried again.
 """
 
 from __future__ import annotations

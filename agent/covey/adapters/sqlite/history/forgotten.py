@@ -1,9 +1,9 @@
 """The remains of deleted operations: their ids, authors and parents.
 
-1. Such a row says all that is ever asked of an operation but what it says, and of an order whom it was for: so whatever
-   is judged by what follows what comes out as if it were still here, and an operation that rests on it is taken.
-2. An operation becomes such a row in one statement each way, inside one transaction: it is here, or it is forgotten.
-3. Its arrival stays, so what came later still stands behind it.
+1. Such a row has everything that is ever needed of an operation except its content; for an order also its targets. So
+   judging by ancestry gives the same result as before the deletion, and an operation that rests on it is accepted.
+2. One statement each way turns an operation into such a row, inside one transaction: it is here, or it is forgotten.
+3. Its arrival stays, so later arrivals still come after it.
 """
 
 from __future__ import annotations

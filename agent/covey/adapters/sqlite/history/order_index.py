@@ -1,17 +1,16 @@
 """An index of the operations that affect orders and of their parents, stored with the operations.
 
-A *node* is a change of operators or of a release, an order, an approval, a device's word that it obeys, a profile or a
-part of a checkpoint: what the state of a group is made of. The *frontier* of an operation are the last nodes that it
-follows: of its parents, those that are nodes, and the frontiers of the others. So to know what an order follows nobody
-has to read what lies between: judging costs by the orders of a history, not by its length. Most operations share a
-frontier with what they follow, and cost one number.
+A *node* is an operation that makes up a group's state: a change of operators or of a release, an order, an approval, a
+device's statement that it obeys, a profile or a part of a checkpoint. The *frontier* of an operation is the set of last
+nodes that it follows: those of its parents that are nodes, and the frontiers of the others. So the ancestors of an
+order are found without reading the operations in between: judging costs by the orders of a history, not by its length.
+Most operations share a frontier with their parents, and cost one number.
 
-1. A frontier is found in the commit that keeps its operation, after those of all that it follows.
-2. It may name a node that another one of its nodes follows: that is left out where it shows at the first look, and
-   means nothing else.
-3. An operation whose frontier has more than `_MOST_NODES` is a node itself, though it bears on nothing: so the room
-   that frontiers take grows with the operations, whoever writes what beside what.
-4. What is missing, after an upgrade or a salvage, is found from the operations.
+1. A frontier is computed in the commit that stores its operation, after those of all its ancestors.
+2. It may include a node that another of its nodes follows: an obvious one is left out, and others do no harm.
+3. An operation whose frontier has more than `_MOST_NODES` is a node itself, though it affects nothing: so the room for
+   frontiers grows with the operations, however many concurrent ones there are.
+4. Missing entries, after a salvage, are computed from the operations.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The outbox growth of an open transaction: totals are written once per commit, not per message.
 
-1. Totals stand in the device's row (messages, bytes, bytes of each class) and in each recipient's (messages, and
-   whether there may be batches among them). Whoever reads or lessens them writes first what is kept here (`write`).
-2. What a recipient's row and the device's say is taken along when numbers are allocated, which is a statement anyway.
-3. Nothing is kept outside of a transaction, or after one.
+1. Totals are in the device's row (messages, bytes, bytes of each class) and in each recipient's (messages, and whether
+   there may be batches among them). Code that reads or reduces them first writes what is kept here (`write`).
+2. Both rows' totals are read when numbers are allocated, which is a statement anyway.
+3. Nothing is kept outside of a transaction.
 """
 
 from __future__ import annotations
