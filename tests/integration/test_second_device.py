@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import signal
 import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker_conf.mosquitto import Broker
+from tests.integration.gateway import Gateway
+from tests.integration.landed import landed
 from tests.meta.source_tree import ROOT
+from tests.waiting import wait_until
 
 _DEVICE = ROOT / "tests/outside/device"
 _OWN = re.compile(r"""node:[a-z_]+|\./[a-z]+\.js""")
@@ -38,3 +47,98 @@ def test_it_shares_no_code_and_needs_no_package() -> None:
     ]
     assert len(required) > 20
     assert not [name for name in required if not _OWN.fullmatch(name)]
+
+
+class Second:
+    """The device, as a process that is started again and again in one folder."""
+
+    def __init__(self, folder: Path, broker: Broker) -> None:
+        self.state, self.log, self._broker = folder / "second", folder / "second.log", broker
+        self.key = subprocess.check_output([*self._words(), "--key"], text=True).strip()
+        self._password = broker.add_device(self.key)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _words(self) -> list[str]:
+        return [_node(), str(_DEVICE / "device.js"), "--state", str(self.state)]
+
+    def start(self, *words: str) -> None:
+        """Start it; it says what happens, a line each, in its log."""
+        given = ["--relay", self._broker.url, "--password", self._password, *words]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen([*self._words(), *given], stdout=log, stderr=log)
+
+    def end(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """End it."""
+        if self._process:
+            self._process.send_signal(how)
+            self._process.wait(30)
+            self._process = None
+
+    def said(self, event: str) -> list[dict[str, Any]]:
+        """Return what it has said of one kind, over all its runs."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        events = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+        return [each for each in events if each["event"] == event]
+
+
+@pytest.fixture
+def second(tmp_path: Path, broker: Broker) -> Iterator[Second]:
+    """A second implementation with an account at the broker; it is killed at the end."""
+    device = Second(tmp_path, broker)
+    yield device
+    device.end()
+
+
+@pytest.mark.broker
+def test_it_delivers_each_reading_once_whenever_it_is_killed(
+    new_gateway: Callable[[str], Gateway], second: Second
+) -> None:
+    collector, gateway = new_gateway("collector"), new_gateway("gateway")
+    collector.ok("group", "create", "--capability", "collector")
+    collector.start("collect", "--no-sensors")
+    collector.invite(gateway)
+    gateway.start("run", "--no-sensors")
+    invite = collector.ok("invite", "--no-wait").strip()
+    second.start("--invite", invite, "--count", "200", "--every", "10")
+    for reached in (1, 60, 130):
+        wait_until(lambda reached=reached: _highest(collector) >= reached, f"reading {reached} lands")
+        second.end()
+        second.start("--count", "200", "--every", "10")
+    wait_until(lambda: _highest(collector) == 200, "the last reading lands")
+    second.end(signal.SIGTERM)
+    readings = landed(collector).items()
+    counted = [value for (name, _, _, value), times in readings if name == "count" for _ in range(times)]
+    assert sorted(counted) == list(range(1, 201))
+    assert second.key in gateway.ok("group", "show", "--json")
+
+
+@pytest.mark.broker
+def test_it_obeys_a_command_once_and_a_setting_and_its_group_hears_of_both(
+    new_gateway: Callable[[str], Gateway], second: Second
+) -> None:
+    kim, gateway = new_gateway("kim"), new_gateway("gateway")
+    operator = kim.json("key", "show")["signing_key"]
+    kim.ok("config", "set", "operations.operators", operator)
+    kim.ok("group", "create")
+    kim.start("run", "--no-sensors")
+    kim.invite(gateway)
+    gateway.start("run", "--no-sensors")
+    note = second.state / "note.sh"
+    note.write_text(f'echo "$1" >> {second.state}/lines; echo wrote "$1"')
+    words = ("--operator", operator, "--action", f"note=/bin/sh {note}", "--label", "shed")
+    second.start("--invite", kim.ok("invite", "--no-wait").strip(), *words)
+    wait_until(lambda: "obeying" in kim.ok("history", "log", "--json"), "the device obeys")
+
+    order = kim.json("order", "run", "note", "--for", "label:shed", "--arg", "line=hello")
+    wait_until(lambda: "1 done" in kim.ok("order", "show", order["id"]), "its result comes")
+    assert kim.ok("order", "show", order["id"], "--output", "shed") == "wrote hello\n"
+    second.end()
+    second.start(*words)
+    kim.ok("setting", "set", "app.pump.speed", "7", "--for", "label:shed")
+    wait_until(lambda: "applied" in kim.ok("setting", "diff", "app.pump.speed", "--all", "--json"), "its report comes")
+    assert (second.state / "lines").read_text() == "hello\n"
+    assert gateway.ok("history", "log", "--json").count("obeying") == 1
+
+
+def _highest(collector: Gateway) -> int:
+    return max((value for name, _, _, value in landed(collector) if name == "count"), default=0)

@@ -1,0 +1,612 @@
+#!/usr/bin/env node
+// A device: `node device.js --state DIR --invite URI` joins, delivers telemetry, keeps what its group says, and does what it is ordered.
+'use strict'
+const crypto = require('node:crypto')
+const { parseArgs } = require('node:util')
+const { Refused, encode } = require('./cbor.js')
+const envelopes = require('./envelopes.js')
+const heads = require('./heads.js')
+const { readHistoryPull, readOperations } = require('./history.js')
+const { Holding, bytesOf } = require('./holdings.js')
+const { readInvite } = require('./invites.js')
+const { Links } = require('./links.js')
+const { hexOf, readManifest, readRevoke } = require('./manifests.js')
+const messages = require('./messages.js')
+const { Connection } = require('./mqtt.js')
+const { Obedience } = require('./obedience.js')
+const primitives = require('./primitives.js')
+const { Store } = require('./store.js')
+const { writeTelemetry } = require('./telemetry.js')
+
+const TICK_MS = 50
+const ACKNOWLEDGE_MS = 200
+const ACKNOWLEDGE_MESSAGES = 20
+const BATCH = 50
+const BEAT_S = 60
+const ASK_MS = 15000
+const HEADS_MS = [500, 3000]
+const RECONNECT_MS = [500, 30000]
+const EPHEMERAL_MS = 60000
+const FEATURES = [1, 2, 3, 6] // history, settings, commands, ephemeral messages
+const LINK_KEYS_KEPT = 4
+const [HERE, GOING, GONE] = [0, 1, 2]
+const TOPIC = 'covey/1/in/'
+const MEMBERS_ONLY = new Set([
+  'BLOB', 'TELEMETRY', 'REDIRECTED', 'FORWARD', 'GROUP_PULL', 'GROUP_VOTE', 'OPERATIONS', 'HISTORY_PULL', 'HISTORY_GRAPH', 'SETTING_REPORT',
+  'ORDER_RESULT', 'EPHEMERAL', 'CONTENT_ACK', 'CONTENT_PULL', 'CONTENT_PART', 'COLLECTOR_KEY', 'MAILBOX', 'REVOKE',
+])
+
+class Device {
+  constructor(options) {
+    this.options = options
+    this.store = new Store(options.state)
+    this.identity = this.loadIdentity()
+    this.links = new Links(this.store, this.identity, () => this.now())
+    this.holdings = new Map([...this.store.under('group/')].map(([id]) => [id, new Holding(id, this.store, this.identity)]))
+    this.presences = new Map()
+    this.asked = new Map()
+    this.obedience = new Obedience(this, options)
+    this.connection = null
+    this.again = RECONNECT_MS[0]
+  }
+
+  now() {
+    return Date.now()
+  }
+
+  say(event) {
+    process.stdout.write(JSON.stringify(event) + '\n')
+  }
+
+  loadIdentity() {
+    if (!this.store.get('identity')) {
+      const [signing, noise] = [crypto.randomBytes(32), crypto.randomBytes(32)].map(hexOf)
+      this.store.commit([['identity', { signing, noise: [noise] }], ['incarnation', hexOf(crypto.randomBytes(8))]])
+    }
+    const { signing, noise } = this.store.get('identity')
+    const seed = bytesOf(signing)
+    const key = primitives.edPublic(seed)
+    const secrets = noise.map(bytesOf).map(secret => ({ secret, public: primitives.xPublic(secret) }))
+    return { signing: seed, key, id: hexOf(key), noise: secrets, incarnation: bytesOf(this.store.get('incarnation')) }
+  }
+
+  // Joining (section 10)
+
+  join(uri) {
+    const invite = readInvite(uri)
+    const id = hexOf(invite.groupId)
+    if (this.holdings.get(id)?.graph || this.store.get('group/' + id)?.secret === hexOf(invite.secret)) return
+    if (BigInt(this.now()) * 1000n > BigInt(invite.expiresAt)) throw new Refused('local', 'the invite has expired')
+    const tx = this.links.transaction()
+    const about = {
+      inviter: hexOf(invite.inviter), inviterNoise: hexOf(invite.noise), secret: hexOf(invite.secret), relay: invite.relayUrl,
+      operators: this.options.obeyInvite ? invite.operators.map(hexOf) : [],
+    }
+    tx.set('group/' + id, about)
+    const body = encode([invite.secret, this.identity.noise[0].public, this.options.label, new Map([[1, FEATURES]])])
+    this.links.queue(tx, { to: about.inviter, groupId: invite.groupId, type: 'JOIN', body })
+    tx.commit()
+    this.holdings.set(id, new Holding(id, this.store, this.identity))
+  }
+
+  relay() {
+    return this.options.relay ?? [...this.holdings.values()].map(holding => holding.about.relay).find(Boolean)
+  }
+
+  // The relay (section 3)
+
+  connect() {
+    const number = this.nextCounter()
+    const will = this.will(number)
+    const connection = new Connection(this.relay(), {
+      user: this.identity.id, password: this.options.password, certificates: this.options.certificates, will,
+    })
+    this.connection = Object.assign(connection, { number })
+    connection.on('connect', () => connection.subscribe(TOPIC + this.identity.id))
+    connection.on('subscribed', () => this.connected())
+    connection.on('delivery', delivery => this.deliver(connection, delivery))
+    connection.on('close', why => {
+      if (this.ending) return process.exit(0)
+      this.say({ event: 'offline', why })
+      setTimeout(() => this.connect(), this.again)
+      this.again = Math.min(RECONNECT_MS[1], this.again * 2)
+    })
+  }
+
+  connected() {
+    this.again = RECONNECT_MS[0]
+    this.say({ event: 'online' })
+    this.links.reconnected()
+    for (const name of this.heard()) this.links.acknowledge(name)
+    this.beat(HERE)
+    this.flush()
+  }
+
+  /** Links that were heard of shortly before, for whoever waits for the acknowledgement that a crash has cut off */
+  heard() {
+    return [...this.store.under('in/')].map(([name]) => name).slice(-64)
+  }
+
+  publish(to, raw, options) {
+    const noise = this.noiseOf(to)
+    return Boolean(noise && this.connection?.up && this.connection.publish(TOPIC + to, envelopes.seal(raw, noise), options))
+  }
+
+  noiseOf(id) {
+    for (const holding of this.holdings.values()) if (holding.isShared(id)) return holding.noiseOf(id)
+    for (const holding of this.holdings.values()) if (holding.noiseOf(id)) return holding.noiseOf(id)
+    return null
+  }
+
+  // Presence (section 22)
+
+  nextCounter() {
+    const counter = Math.max((this.store.get('presence') ?? 0) + 1, Math.floor(this.now() / 1000))
+    this.store.commit([['presence', counter]])
+    return counter
+  }
+
+  collectors() {
+    return [...new Set([...this.holdings.values()].map(holding => holding.collector()).filter(id => id && id !== this.identity.id))]
+  }
+
+  will(counter) {
+    const [to] = this.collectors()
+    if (!to) return null
+    const raw = this.links.write('PRESENCE', to, null, encode([counter, GONE, BEAT_S, []]))
+    return { topic: TOPIC + to, payload: envelopes.seal(raw, this.noiseOf(to)), delay: Math.min(60, BEAT_S) }
+  }
+
+  beat(state) {
+    const { number } = this.connection
+    for (const to of this.collectors()) {
+      const body = encode([this.nextCounter(), state, BEAT_S, state === HERE ? [number] : []])
+      this.publish(to, this.links.write('PRESENCE', to, this.sharedWith(to), body))
+    }
+    this.beaten = this.now()
+  }
+
+  // Heads (section 24)
+
+  shared(id) {
+    return [...this.holdings.values()].filter(holding => holding.isShared(id))
+  }
+
+  sharedWith(id) {
+    return heads.sharedHeads(this.shared(id).map(holding => [holding.groupId, holding.headDigest(), holding.historyDigest()]))
+  }
+
+  /** Another one's heads differ from ours: a HEADS goes to it in a while, if they differ still. */
+  compare(author, theirs) {
+    if (!this.shared(author).length || heads.agree(this.sharedWith(author), theirs)) return
+    if (!this.mayAsk('HEADS', author)) return
+    const wait = HEADS_MS[0] + Math.random() * (HEADS_MS[1] - HEADS_MS[0])
+    setTimeout(() => heads.agree(this.sharedWith(author), theirs) || this.sendHeads(author), wait)
+  }
+
+  /** One request of a kind to one device in a while, and less often where that brings nothing */
+  mayAsk(kind, to) {
+    const name = kind + to
+    const { at = 0, wait = ASK_MS } = this.asked.get(name) ?? {}
+    if (this.now() < at + wait && at) return false
+    this.asked.set(name, { at: this.now(), wait: Math.min(3600000, at ? 2 * wait : ASK_MS) })
+    return true
+  }
+
+  helped(...kinds) {
+    for (const name of [...this.asked.keys()]) if (kinds.some(kind => name.startsWith(kind))) this.asked.delete(name)
+  }
+
+  sendHeads(to, answer = false) {
+    const named = [...this.holdings.values()].filter(holding => holding.members().has(to))
+    const rows = named.map(holding => [holding.groupId, holding.newest().version, holding.headDigest(), holding.historyDigest()])
+    this.publish(to, this.links.write('HEADS', to, this.sharedWith(to), encode([answer, rows])))
+  }
+
+  takeHeads(tx, author, { answer, groups }) {
+    let tell = answer
+    const named = new Map(groups.map(group => [hexOf(group.groupId), group]))
+    for (const holding of this.shared(author)) {
+      const theirs = named.get(holding.id)
+      if (!theirs) {
+        tell = true
+        continue
+      }
+      const own = holding.newest().version
+      const version = BigInt(theirs.version)
+      const differ = !theirs.manifests.equals(holding.headDigest())
+      if (version > own || (version === own && differ)) this.pull(tx, holding, author, version > own ? own + 1n : own)
+      if (version < own || (version === own && differ)) tell = true
+      if (theirs.history && !theirs.history.equals(holding.historyDigest())) {
+        this.pullHistory(tx, holding, author)
+        tell = true
+      }
+    }
+    for (const [id] of named) this.tellRemoved(tx, this.holdings.get(id), author)
+    if (tell && this.mayAsk('ANSWER', author)) this.sendHeads(author)
+  }
+
+  /** Rule 3: who was removed, and has not heard of it, is sent the manifests up to its removal. */
+  tellRemoved(tx, holding, author) {
+    if (!holding?.graph || !holding.isMember || holding.members().has(author)) return
+    const removal = holding.graph.masks.find(entry => entry.prev.length && !entry.members.some(member => member.id === author)
+      && entry.prev.some(hash => holding.graph.get(hash)?.members.some(member => member.id === author)))
+    if (removal && this.mayAsk('REMOVED', author)) {
+      this.links.queue(tx, { to: author, groupId: holding.groupId, type: 'GROUP_MANIFEST', body: holding.manifestsFrom(0n, removal) })
+    }
+  }
+
+  pull(tx, holding, to, version) {
+    if (this.mayAsk('PULL', to)) this.links.queue(tx, { to, groupId: holding.groupId, type: 'GROUP_PULL', body: encode([version]) })
+  }
+
+  pullHistory(tx, holding, to) {
+    if (this.mayAsk('HISTORY', to)) this.links.queue(tx, { to, groupId: holding.groupId, type: 'HISTORY_PULL', body: holding.pullBody() })
+  }
+
+  // Receiving (section 8)
+
+  deliver(connection, delivery) {
+    try {
+      this.receive(delivery.payload)
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error
+      this.say({ event: 'refused', code: error.code, why: error.message })
+    }
+    connection.acknowledge(delivery)
+    this.flush()
+  }
+
+  receive(envelope) {
+    const linkKey = tag => {
+      const found = this.store.get('linkkey/' + hexOf(tag))
+      return found ? bytesOf(found.key) : null
+    }
+    const opened = envelopes.open(envelope, this.identity.noise.map(each => each.secret), linkKey)
+    const message = messages.readMessage(opened.message)
+    const author = hexOf(message.author)
+    if (opened.tag && this.store.get('linkkey/' + hexOf(opened.tag)).author !== author) throw new Refused('decryption')
+    if (!message.recipient.equals(this.identity.key)) throw new Refused('not_for_us')
+    this.mayWrite(message, author)
+    const tx = this.links.transaction()
+    if (!message.linkSeq) {
+      if (message.unsupported) throw new Refused('unsupported')
+      this.takeUnsequenced(tx, message, author)
+      return tx.commit()
+    }
+    if (!this.links.isNew(tx, message)) return undefined
+    if (message.type === 'TELEMETRY' || message.type === 'REDIRECTED') return undefined // no room: this device lands none
+    const outcome = message.unsupported ? 'unsupported' : this.takeSequenced(tx, message, author, opened.tag)
+    if (outcome) tx.set(`aside/${author}/${message.linkSeq}`, { code: outcome, raw: hexOf(message.raw) })
+    this.links.take(tx, message, { unsupported: outcome === 'unsupported' })
+    tx.commit()
+    if (outcome) this.say({ event: 'aside', code: outcome, type: message.number })
+    this.after()
+    return undefined
+  }
+
+  mayWrite(message, author) {
+    const { type, groupId } = message
+    const holding = this.holdings.get(hexOf(groupId))
+    const awaited = [...this.holdings.values()].some(each => !each.graph && each.about.inviter === author)
+    const shares = this.shared(author).length > 0
+    if (type === 'ACK' || type === 'GROUP_MANIFEST') return
+    if (type === 'JOIN') throw new Refused('invite')
+    const ofLink = ['LOSS', 'LINK', 'RESUME', 'PRESENCE', 'HEADS', 'GROUP_INVITE'].includes(type) || (type === null && groupId.equals(messages.ZEROS))
+    if (ofLink) {
+      const former = [...this.holdings.values()].some(each => each.graph && !each.isMember && each.noiseOf(author))
+      const mayKnow = type === 'HEADS' && [...this.holdings.values()].some(each => each.graph && each.noiseOf(author))
+      if (!shares && !(awaited && type !== 'HEADS') && !former && !mayKnow) throw new Refused('not_a_member')
+      return
+    }
+    if (!holding?.graph) throw new Refused('unknown_group')
+    if ((type === null || MEMBERS_ONLY.has(type)) && !holding.isShared(author)) throw new Refused('not_a_member')
+  }
+
+  takeUnsequenced(tx, message, author) {
+    const { type, groupId, body } = message
+    switch (type) {
+      case 'ACK':
+        this.takeAcknowledgement(tx, author, messages.readAcknowledgement(body))
+        return this.compare(author, groupId)
+      case 'RESUME':
+        return this.links.close(tx, this.links.linkName(message), messages.readResumption(body), { strictly: true })
+      case 'PRESENCE': {
+        const presence = messages.readPresence(body)
+        if (!this.presences.has(author)) this.presences.set(author, new messages.Presences())
+        this.presences.get(author).take(presence)
+        return this.compare(author, groupId)
+      }
+      case 'HEADS':
+        this.takeHeads(tx, author, messages.readHeads(body))
+        return this.compare(author, groupId)
+      case 'EPHEMERAL': {
+        const [saidAt, content] = messages.readEphemeral(body)
+        const apart = Number(saidAt) / 1000 - this.now()
+        if (Math.abs(apart) > EPHEMERAL_MS || saidAt <= (this.said?.get(author) ?? -1)) throw new Refused('rollback')
+        this.said = (this.said ?? new Map()).set(author, saidAt)
+        return this.say({ event: 'ephemeral', from: author, content: hexOf(content) })
+      }
+      default:
+        throw new Refused('unsupported')
+    }
+  }
+
+  takeAcknowledgement(tx, author, acknowledgement) {
+    const outcome = this.links.acknowledged(tx, author, acknowledgement)
+    if (!outcome) {
+      if (!this.shared(author).length || !this.mayAsk('LIFE', author)) return
+      this.links.beginAgain(tx, crypto.randomBytes(8))
+      return this.say({ event: 'another life' })
+    }
+    for (const entry of outcome.freed) {
+      if (entry.unsupported) this.say({ event: 'unsupported there', by: author, type: entry.type })
+    }
+    if (outcome.missing.length) {
+      const zeros = this.links.write('RESUME', author, null, encode(outcome.missing))
+      this.publish(author, zeros)
+    }
+    if (outcome.freed.length) this.say({ event: 'acknowledged', messages: outcome.freed.length })
+  }
+
+  /** Null where its type's own reader takes it, else the code with which it is kept aside */
+  takeSequenced(tx, message, author, tag) {
+    const { type, body, groupId } = message
+    const holding = this.holdings.get(hexOf(groupId))
+    try {
+      switch (type) {
+        case 'GROUP_MANIFEST':
+          this.takeManifests(tx, holding, author, body)
+          return null
+        case 'GROUP_PULL':
+          this.links.queue(tx, { to: author, groupId, type: 'GROUP_MANIFEST', body: holding.manifestsFrom(BigInt(messages.readPull(body))) })
+          return null
+        case 'OPERATIONS': {
+          const [raws, more] = readOperations(body)
+          const { taken, lacking } = holding.takeOperations(tx, raws)
+          if (taken) this.helped('HISTORY')
+          if (lacking || more) this.pullHistory(tx, holding, author)
+          return null
+        }
+        case 'HISTORY_PULL': {
+          const answer = holding.answerPull(readHistoryPull(body))
+          if (answer) this.links.queue(tx, { to: author, groupId, type: 'OPERATIONS', body: answer })
+          return null
+        }
+        case 'REVOKE':
+          return this.takeRevoke(tx, holding, readRevoke(body))
+        case 'LINK':
+          this.takeLink(tx, author, messages.readLink(body), tag)
+          return null
+        case 'LOSS': {
+          const { places, earlier } = messages.readLoss(body)
+          const life = hexOf(earlier ?? message.incarnation)
+          this.links.close(tx, `${author}/${life}`, places, { strictly: false })
+          return null
+        }
+        case 'BLOB':
+          tx.set('inbox/' + tx.next('inbox'), { from: author, body: hexOf(body) })
+          this.say({ event: 'blob', from: author, body: hexOf(body) })
+          return null
+        case 'FORWARD':
+          messages.readForward(body)
+          return 'unsupported'
+        default:
+          return 'unsupported'
+      }
+    } catch (error) {
+      if (!(error instanceof Refused) || error.code === 'not_a_member') throw error
+      return error.code
+    }
+  }
+
+  takeManifests(tx, holding, author, body) {
+    const [raws, secrets] = messages.readGroupManifests(body)
+    if (!holding) throw new Refused('genesis')
+    const awaited = !holding.graph && holding.about.inviter === author
+    if (awaited && !raws.length) return this.say({ event: 'not let in' })
+    if (holding.graph && !holding.members().has(author) && !this.isOfLast(raws, author)) throw new Refused('not_a_member')
+    if (!holding.graph && !awaited) throw new Refused('not_a_member')
+    const was = holding.isMember
+    const { taken, lacking } = holding.takeManifests(tx, raws, secrets)
+    if (taken) this.helped('PULL')
+    if (lacking) this.pull(tx, holding, author, [...holding.waiting.values()].reduce((least, each) => (each.version < least ? each.version : least), 1n << 62n) - 1n)
+    if (!was && holding.isMember) {
+      this.say({ event: 'member', group: holding.id, device: this.identity.id })
+      setImmediate(() => this.connection?.up && this.beat(HERE))
+    }
+    if (was && !holding.isMember) this.say({ event: 'removed', group: holding.id })
+  }
+
+  isOfLast(raws, author) {
+    try {
+      const last = readManifest(raws.at(-1))
+      return last.issuer === author || last.members.some(member => member.id === author)
+    } catch {
+      return false
+    }
+  }
+
+  takeRevoke(tx, holding, revoke) {
+    if (!revoke.groupId.equals(holding.groupId)) return 'not_for_us'
+    const issuer = holding.members().get(revoke.issuer)
+    if (!issuer) return 'unknown_issuer'
+    if (issuer.since > revoke.version) return 'rollback'
+    for (const prefix of ['group/', 'settings/']) tx.set(prefix + holding.id, null)
+    for (const prefix of ['manifest/', 'secret/', 'operation/']) {
+      for (const [name] of this.store.under(prefix + holding.id)) tx.set(prefix + holding.id + name, null)
+    }
+    for (const [place, entry] of this.links.waiting()) if (entry.group === holding.id) tx.set('out/' + place, null)
+    this.holdings.delete(holding.id)
+    this.say({ event: 'destroyed', group: holding.id })
+    return null
+  }
+
+  takeLink(tx, author, [tag, key], byLink) {
+    const name = 'linkkey/' + hexOf(tag)
+    if (byLink || tx.get(name)) return
+    tx.set(name, { author, key: hexOf(key), at: this.now() })
+    const own = [...this.store.under('linkkey/')].filter(([, each]) => each.author === author).sort((one, other) => one[1].at - other[1].at)
+    for (const [old] of own.slice(0, Math.max(0, own.length - LINK_KEYS_KEPT + 1))) tx.set('linkkey/' + old, null)
+  }
+
+  // What follows from what has come
+
+  after() {
+    for (const holding of this.holdings.values()) {
+      if (!holding.graph) continue
+      if (holding.isMember) this.obedience.look(holding)
+      const tx = this.links.transaction()
+      this.withdraw(tx, holding)
+      tx.commit()
+    }
+  }
+
+  /** Telemetry for a device that lands none any more goes to the present collector; for who is out, everything else is withdrawn. */
+  withdraw(tx, holding) {
+    const collector = holding.collector()
+    for (const [place, entry] of [...this.links.waiting()]) {
+      if (entry.group !== holding.id || entry.to === collector) continue
+      const telemetry = entry.type === 'TELEMETRY' || entry.type === 'REDIRECTED'
+      const listed = holding.members().get(entry.to)
+      if (telemetry && holding.isMember && !listed?.capabilities.includes('collector')) {
+        if (!collector) continue
+        const body = entry.type === 'TELEMETRY' ? bytesOf(entry.raw) : messages.readMessage(bytesOf(entry.raw)).body
+        tx.set('out/' + place, null)
+        this.links.queue(tx, { to: collector, groupId: holding.groupId, type: 'REDIRECTED', body, number: entry.number })
+      } else if (!listed && !['GROUP_MANIFEST', 'REVOKE', 'JOIN', 'GROUP_INVITE'].includes(entry.type)) {
+        tx.set('out/' + place, null)
+      }
+    }
+  }
+
+  // Telemetry (section 11)
+
+  measure() {
+    const { count, every } = this.options
+    const made = this.store.get('made') ?? 0
+    if (made >= count || this.now() < (this.measured ?? 0) + every) return
+    this.measured = this.now()
+    const n = made + 1
+    this.store.commit([['made', n], ['reading/' + String(n).padStart(9, '0'), ['count', '1', this.now() * 1000, n]]])
+  }
+
+  pack() {
+    const holding = [...this.holdings.values()].find(each => each.collector() && each.collector() !== this.identity.id)
+    if (!holding) return
+    const waiting = [...this.store.under('reading/')]
+    for (let at = 0; at < waiting.length; at += BATCH) {
+      const part = waiting.slice(at, at + BATCH)
+      const tx = this.links.transaction()
+      const clock = { bootId: this.bootId, clock: 2, monotonic: Math.floor(process.uptime() * 1e6), wall: this.now() * 1000 }
+      const number = tx.next('number')
+      const body = writeTelemetry(number, clock, part.map(([, reading]) => reading))
+      this.links.queue(tx, { to: holding.collector(), groupId: holding.groupId, type: 'TELEMETRY', body, number })
+      for (const [name] of part) tx.set('reading/' + name, null)
+      tx.commit()
+    }
+  }
+
+  get bootId() {
+    this.boot ??= crypto.randomBytes(8)
+    return this.boot
+  }
+
+  // The clock's work
+
+  flush() {
+    if (!this.connection?.up) return
+    for (const [name, due] of [...this.links.due]) {
+      if (this.now() < due.since + ACKNOWLEDGE_MS && due.messages < ACKNOWLEDGE_MESSAGES) continue
+      const author = name.split('/')[0]
+      const body = this.links.acknowledgement(name)
+      this.links.due.delete(name)
+      this.publish(author, this.links.write('ACK', author, this.sharedWith(author), body))
+    }
+    for (const entry of this.links.toSend(this.now())) this.publish(entry.to, bytesOf(entry.raw))
+  }
+
+  tick() {
+    this.measure()
+    this.pack()
+    if (this.connection?.up && this.now() > (this.beaten ?? 0) + BEAT_S * 1000) this.beat(HERE)
+    this.flush()
+    const { count, exit } = this.options
+    const idle = (this.store.get('made') ?? 0) >= count && this.store.under('out/').next().done && this.store.under('reading/').next().done
+    if (exit && idle && [...this.holdings.values()].some(holding => holding.isMember)) this.end()
+  }
+
+  run() {
+    for (const uri of this.options.invites) this.join(uri)
+    if (!this.relay()) throw new Refused('local', 'no relay: give --relay, or an invite that names one')
+    this.say({ event: 'device', id: this.identity.id })
+    this.connect()
+    this.after()
+    this.timer = setInterval(() => this.tick(), TICK_MS)
+    for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => this.end())
+  }
+
+  end() {
+    if (this.ending) return
+    this.ending = true
+    clearInterval(this.timer)
+    if (!this.connection?.up) process.exit(0)
+    this.beat(GOING)
+    this.connection.disconnect()
+    setTimeout(() => process.exit(0), 1000)
+  }
+}
+
+const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567'
+
+/** A signing key as people write it (section 14), or in hex */
+function keyFromText(text) {
+  if (/^[0-9a-f]{64}$/.test(text)) return text
+  let bits = 0n
+  for (const letter of text.replace(/^covey-sign-/, '')) bits = bits * 32n + BigInt(BASE32.indexOf(letter))
+  const bytes = text.startsWith('covey-sign-') && bits >= 0n ? bytesOf((bits >> 2n).toString(16).padStart(72, '0')) : Buffer.alloc(0)
+  const key = bytes.subarray(0, 32)
+  const check = primitives.blake2b(Buffer.concat([Buffer.from('sign'), key]), 'covey/1 key', 4)
+  if (bytes.length !== 36 || !check.equals(bytes.subarray(32))) throw new Refused('local', `no signing key: ${text}`)
+  return hexOf(key)
+}
+
+const USAGE = `node device.js --state DIR [--invite URI]… [options]
+  --label TEXT            how it is called in its groups
+  --relay URL             mqtt:// or mqtts://; without it, the relay that its invite names
+  --password TEXT         of its account at the relay (also COVEY_PASSWORD)
+  --certificates FILE     whom to trust at the relay
+  --count N               readings to make in all, over all runs; every --every MILLISECONDS
+  --exit                  ends when all of them were acknowledged
+  --operator KEY          whose orders it obeys (several, with --threshold N); --obey-invite: those whom the invite names
+  --key                   prints its signing key, in hex, and ends
+  --action NAME=PROGRAM   what they may have done (several); it is given the arguments' values
+`
+
+function main() {
+  const text = { type: 'string' }
+  const many = { type: 'string', multiple: true, default: [] }
+  const { values } = parseArgs({
+    options: {
+      state: text, invite: many, label: { ...text, default: 'second device' }, relay: text, password: text, certificates: text,
+      count: { ...text, default: '0' }, every: { ...text, default: '100' }, exit: { type: 'boolean' }, operator: many,
+      threshold: { ...text, default: '1' }, 'obey-invite': { type: 'boolean' }, action: many, key: { type: 'boolean' },
+    },
+  })
+  if (!values.state) throw new Refused('local', 'no --state')
+  const actions = new Map(values.action.map(each => [each.slice(0, each.indexOf('=')), each.slice(each.indexOf('=') + 1).split(' ')]))
+  const device = new Device({
+    ...values, invites: values.invite, count: Number(values.count), every: Number(values.every), operators: values.operator.map(keyFromText), actions,
+    threshold: Number(values.threshold), obeyInvite: values['obey-invite'], password: values.password ?? process.env.COVEY_PASSWORD ?? null,
+  })
+  if (values.key) return process.stdout.write(device.identity.id + '\n')
+  return device.run()
+}
+
+try {
+  main()
+} catch (error) {
+  if (!(error instanceof Refused) && !error.code?.startsWith?.('ERR_PARSE_ARGS')) throw error
+  process.stderr.write(`error: ${error.message}\n${USAGE}`)
+  process.exitCode = 2
+}
