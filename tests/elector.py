@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from covey.app.history.checkpoint_signing import CheckpointSigning
+from covey.app.history.roles import CheckpointSigning
 from covey.core.checkpoints.checkpoints import Checkpoint, Checkpoints
 from covey.core.checkpoints.covered import covered_by
 from covey.core.checkpoints.state import CheckpointState, state_of

@@ -45,7 +45,6 @@ from covey.core.link.send_queue import SendQueue
 from covey.core.link.send_window import InFlight, SendLink
 from covey.core.link.sender import Sender
 from covey.core.link.windows import Windows
-from covey.core.membership import authorisation
 from covey.core.membership import membership as membership_module
 from covey.core.membership import voting as voting_module
 from covey.core.membership.actions import GroupActions
@@ -53,12 +52,11 @@ from covey.core.membership.addresses import Addresses
 from covey.core.membership.gathering import Gathering
 from covey.core.membership.joining import Joining
 from covey.core.membership.maintenance import GroupMaintenance
-from covey.core.membership.membership import Membership
-from covey.core.membership.spreading import Spreading
+from covey.core.membership.membership import Membership, Spreading
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.pairing.pending import OpenInvite
-from covey.core.receiving import group_messages as group_messages_module
+from covey.core.receiving import handlers as handlers_module
 from covey.core.receiving import receiver as receiver_module
 from covey.core.receiving.acknowledgements import Acknowledgements
 from covey.core.vault.key_file import KeyFile
@@ -345,7 +343,7 @@ def _member_or_not(membership: Membership, message: Message) -> None:
         _check_member(membership, message)
 
 
-_check_member = authorisation._check_member
+_check_member = receiver_module._check_member
 
 _OF_A_FORMER_MEMBER, _OF_A_LOSS, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 18, 161, 2_917
 
@@ -415,7 +413,9 @@ MUTANTS = (
     Mutant("a vault key is rotated after it was used", {(Collector, "_land"): _rotate_after_landing}, 33),
     Mutant("a removed device is heard", {(Addresses, "hears"): lambda *_: True}, _OF_A_FORMER_MEMBER),
     Mutant("a removed device shows a rollback", {(Acknowledgements, "acknowledge"): _believed}, _OF_A_FORMER_MEMBER),
-    Mutant("manifests and secrets for whoever asks", {(authorisation, "_check_member"): _nothing}, _OF_A_FORMER_MEMBER),
+    Mutant(
+        "manifests and secrets for whoever asks", {(receiver_module, "_check_member"): _nothing}, _OF_A_FORMER_MEMBER
+    ),
     Mutant("rivals without a bound", {(trust_module, "RIVALS_OF_ONE"): 1_000}, 54),
     Mutant(
         "a removed device lets one in that removes its remover",
@@ -432,9 +432,7 @@ MUTANTS = (
         347,
     ),
     Mutant("votes that cross decide nothing", {(GroupActions, "decide"): _nothing}, 7_660_025),
-    Mutant(
-        "votes that become enough decide nothing", {(group_messages_module, "own_votes"): lambda *_: []}, 40_002_023
-    ),
+    Mutant("votes that become enough decide nothing", {(handlers_module, "own_votes"): lambda *_: []}, 40_002_023),
     Mutant("a vote names the epoch of what holds", {(GroupTrust, "epoch"): property(_epoch_that_holds)}, 970_030_525),
     Mutant("a lost secret is asked for for ever", {(GroupMaintenance, "_renews"): lambda *_: False}, 7_506_170),
     Mutant(
@@ -451,7 +449,7 @@ MUTANTS = (
     ),
     Mutant(
         "a destruction that crosses the ban of its issuer ends the group",
-        {(membership_module, "check_revoke"): _whoever_destroys, (authorisation, "_check_member"): _member_or_not},
+        {(membership_module, "check_revoke"): _whoever_destroys, (receiver_module, "_check_member"): _member_or_not},
         9,
     ),
     Mutant("what no relay takes is sent for ever", {(Node, "withdraw"): _nothing}, 10),

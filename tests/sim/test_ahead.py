@@ -18,7 +18,7 @@ from covey.core.group.manifest import GroupManifest, Mode, Role
 from covey.core.group.policy import Action
 from covey.core.membership.former_members import FormerMembers
 from covey.core.now import Now
-from covey.core.receiving.group_messages import GroupMessages
+from covey.core.receiving.handlers import GroupMessages
 from covey.core.receiving.outcome import HandlerOutcome
 from covey.core.wire.message import Message
 from tests.examples import parameters

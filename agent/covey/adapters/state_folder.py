@@ -11,11 +11,16 @@ alerts.json      what was told of the fleet, and what of it waits, mode 0600
 doors.sqlite     how far each door has sent readings on, mode 0600
 wake.pipe        by which commands wake an agent that gets files nearby
 state.sqlite-…   its log, lock, marks, reserved    state.sqlite.damaged-…  what a damaged one was saved from
+
+Some work only one process of a device may do at a time: each has a lock (`ProcessLocks`). A lock goes with its process,
+however that ends. Asking whether one is held writes nothing, so that works on a read-only disk, too.
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -23,9 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.adapters.configuration_files import ConfigurationFiles
 from covey.adapters.content_files import ContentFiles, content_folder
-from covey.adapters.files import remove_durably
+from covey.adapters.files import remove_durably, storage_errors
 from covey.adapters.keys.identity_file import (
     MAXIMUM_FILE_BYTES,
     find_passphrase,
@@ -45,16 +49,210 @@ from covey.adapters.keys.key_file import (
 )
 from covey.adapters.keys.noise_key_file import NoiseKeyFile
 from covey.adapters.keys.vault_key_file import VaultKeyFile
-from covey.adapters.process_locks import ProcessLocks
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_path import SYSTEM_STATE, check_holds_device
+from covey.config.file import (
+    Configuration,
+    changed_text,
+    config_text,
+    door_tables,
+    read_configuration,
+    read_text,
+    sensor_tables,
+)
 from covey.config.schema import Config, Value
 from covey.core.crypto import Identity, wipe
 from covey.errors import ConfigurationError, LocalError, StorageError
+from covey.limits.settings import MAXIMUM_ORDERED_BYTES
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.file.state_file import Report
+    from covey.config.doors import DoorEntry
+    from covey.config.sensors import SensorEntry
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationFiles:
+    """Where they lie. Nothing is cached."""
+
+    path: Path
+    """What commands write."""
+    ordered_path: Path
+    """The layer of what operators have set."""
+    machine: Path | None = None
+    """The folder of what root says of the machine's own agent."""
+
+    def create(self, values: Mapping[str, Value]) -> None:
+        """Write the file that commands write, where there is none.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        write_secret(self.path, config_text(values).encode())
+
+    def config(self) -> Config:
+        """Read and check the configuration.
+
+        Raises:
+            ConfigurationError: see `read_configuration`.
+        """
+        return self.read().config
+
+    def read(self) -> Configuration:
+        """Read and check the configuration, and where each value comes from.
+
+        Raises:
+            ConfigurationError: see `read_configuration`.
+        """
+        return read_configuration(self.files(), os.environ, self.ordered())
+
+    def sensors(self) -> tuple[SensorEntry, ...]:
+        """Read and check the sensors that the configuration names; mostly none, and then nothing more is loaded.
+
+        Raises:
+            ConfigurationError: see `read_sensors`; or others may write a file that names a program.
+        """
+        found = [(path, each) for path in self.files() for each in sensor_tables(read_text(path), str(path))]
+        if not found:
+            return ()
+        from covey.adapters.owned_files import check_owned_file, check_owned_folder
+        from covey.config.sensors import read_sensors
+
+        for path in {path for path, table in found if table.get("kind") == "exec"}:
+            check_owned_folder(path.parent)
+            check_owned_file(path)
+        return read_sensors((str(path), table) for path, table in found)
+
+    def doors(self) -> tuple[DoorEntry, ...]:
+        """Read and check the doors that the configuration names.
+
+        Raises:
+            ConfigurationError: see `read_doors`.
+        """
+        found = [(str(path), each) for path in self.files() for each in door_tables(read_text(path), str(path))]
+        if not found:
+            return ()
+        from covey.config.doors import read_doors
+
+        return read_doors(found)
+
+    def ordered(self) -> str:
+        """Return the layer of what operators have set, as it was written; empty where there is none to be read."""
+        try:
+            return read_secret(self.ordered_path, MAXIMUM_ORDERED_BYTES).decode()
+        except (ConfigurationError, UnicodeDecodeError):
+            return ""
+
+    def write_ordered(self, text: str) -> None:
+        """Replace the layer of what operators have set.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        write_secret(self.ordered_path, text.encode())
+
+    def files(self) -> list[Path]:
+        """Return the configuration's files: what commands write, then the machine's, fragments by name in each.
+
+        Raises:
+            ConfigurationError: the state folder holds no device, or belongs to another user.
+        """
+        state = self.ordered_path.parent
+        if self.path.parent == state:
+            check_holds_device(state, self.path.name, "identity.key")
+        files = [self.path, *sorted((self.path.parent / "conf.d").glob("*.toml"))]
+        if self.machine is not None:
+            files += [path for path in [self.machine / "config.toml"] if path.exists()]
+            files += sorted((self.machine / "conf.d").glob("*.toml"))
+        return files
+
+    def change(self, changes: Mapping[str, Value | None]) -> None:
+        """Change settings in the configuration file that commands write; None means the default. The rest stays.
+
+        Raises:
+            ConfigurationError: see `changed_text`.
+            StorageError: it cannot be written.
+        """
+        text = read_text(self.files()[0])
+        for key, value in changes.items():
+            text = changed_text(text, key, value)
+        write_secret(self.path, text.encode())
+
+
+_AGENT = "agent.lock"
+_ALERTS = "alerts.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLocks:
+    """The locks of one state folder. Each is a file descriptor, or None where another process holds it.
+
+    Raises (whatever takes a lock):
+        StorageError: the disk takes no lock file.
+    """
+
+    folder: Path
+
+    def agent(self) -> int | None:
+        """Take the lock of the one agent on this state."""
+        return self._take(_AGENT)
+
+    def agent_runs(self) -> bool:
+        """Say whether an agent runs, or wants to."""
+        return self._is_held(_AGENT)
+
+    def relay(self) -> int | None:
+        """Take the lock of whoever speaks with the relay: the agent, or a command that waits for something."""
+        return self._take("relay.lock")
+
+    def served_relay(self) -> int | None:
+        """Take the lock of whoever serves a relay of this device's own."""
+        return self._take("broker.lock")
+
+    def alerts(self) -> int | None:
+        """Take the lock of the one process that sends alerts."""
+        return self._take(_ALERTS)
+
+    def alerts_are_watched(self) -> bool:
+        """Say whether a process sends alerts."""
+        return self._is_held(_ALERTS)
+
+    def doors(self) -> int | None:
+        """Take the lock of the one process that sends readings on."""
+        return self._take("doors.lock")
+
+    def vault(self) -> int | None:
+        """Take the lock of the one process that writes this node's segments anew."""
+        return self._take("vault.lock")
+
+    def _take(self, name: str) -> int | None:
+        path = self.folder / name
+        with storage_errors("lock", path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return descriptor if _locked(descriptor) else None
+
+    def _is_held(self, name: str) -> bool:
+
+        try:
+            descriptor = os.open(self.folder / name, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # nobody ever held it, or nobody here may know
+            return False
+        if not _locked(descriptor):
+            return True
+        os.close(descriptor)
+        return False
+
+
+def _locked(descriptor: int) -> bool:
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return False
+    return True
+
 
 _log = logging.getLogger(__name__)
 

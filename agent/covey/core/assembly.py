@@ -28,7 +28,6 @@ from covey.core.events import Event
 from covey.core.history.exchange import HistoryExchange
 from covey.core.history.heads import HeadsExchange
 from covey.core.history.history import History
-from covey.core.history.importing import HistoryImport
 from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.imprints import Imprints
 from covey.core.link.receiver import ReceiveLinks
@@ -50,11 +49,10 @@ from covey.core.orders.authority import Pins
 from covey.core.orders.reports import Reports
 from covey.core.presence.heartbeat import Heartbeat
 from covey.core.receiving.acknowledgements import Acknowledgements
-from covey.core.receiving.group_messages import GroupMessages
-from covey.core.receiving.history_messages import HistoryMessages, OrderMessages
+from covey.core.receiving.export import HistoryImport
+from covey.core.receiving.handlers import GroupMessages, HistoryMessages, OrderMessages, PeerMessages
 from covey.core.receiving.landing import TelemetryLanding
 from covey.core.receiving.outcome import Drops, Handler
-from covey.core.receiving.peer_messages import PeerMessages
 from covey.core.receiving.receiver import Receiver
 from covey.core.receiving.sequenced import SequencedMessages
 from covey.core.receiving.unsequenced import UnsequencedMessages

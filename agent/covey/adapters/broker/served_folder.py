@@ -77,7 +77,7 @@ class ServedFolder:
             "password_file": str(self.password_file),
             "acl_file": str(self.path / "acl"),
             "persistence_location": f"{self.path}/",
-            "set_tcp_nodelay": "true\nlog_type subscribe",  # counted by our own process (`subscription_watch`)
+            "set_tcp_nodelay": "true\nlog_type subscribe",  # counted by our own process (`SubscriptionWatch`)
         }
         replace_durably(self.configuration, substitute(committed, places).encode(), 0o600)
 

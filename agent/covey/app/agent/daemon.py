@@ -20,8 +20,7 @@ from covey.adapters.wake_pipe import WakePipe
 from covey.app.device.device import device_on
 from covey.app.device.pins import FirstOperator, somebody_is_pinned
 from covey.app.groups.own_devices import own_devices_role
-from covey.app.history.checkpoint_signing import signing_role
-from covey.app.history.forgetting_role import forgetting_role
+from covey.app.history.roles import forgetting_role, signing_role
 from covey.app.loop.relay_loop import speak_with_relay, stop_signals
 from covey.errors import ConfigurationError, LocalError, StorageError
 

@@ -21,9 +21,8 @@ from covey.app.boards.unnamed_boards import CANNOT_START_HINT
 from covey.app.checks.content import content, mailbox
 from covey.app.checks.documents import AgreementStatus
 from covey.app.checks.findings import Check, Examined, Finding, Level, Seen, error, ok, warning
-from covey.app.checks.online import acl, credential, relay
 from covey.app.checks.orders import actions, attempts, installers, releases
-from covey.app.checks.relays import duplicate, relay_accounts, served_relay
+from covey.app.checks.relays import acl, credential, duplicate, relay, relay_accounts, served_relay
 from covey.app.checks.telemetry import doors, sensors
 from covey.app.documents import DAY_S
 from covey.app.telemetry.collecting import vault_place

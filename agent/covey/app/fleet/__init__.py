@@ -2,5 +2,5 @@
 
 Read `fleet.py` first, then `devices.py`, `orders.py` and `troubles.py`, from which it is composed, and `documents.py`.
 `dashboard.py` and `page.py` serve the page; `alerts.py` decides what is worth an alert, `alert_watch.py` sends it;
-`device_story.py` tells what happened to one device. `kept_device.py` keeps one opened device for several threads.
+`device_story.py` tells what happened to one device.
 """

@@ -7,6 +7,9 @@
    does not grow with the fleet.
 3. Details of devices are in a table (`FleetView`), and the device is opened once for all surveys (`KeptDevice`): memory
    hardly grows with the fleet.
+4. `KeptDevice` has a thread of its own, because opening a large device takes seconds. Before each query it reads what
+   other processes have written since. It opens the device again after a failed query; and every `_LOOKED_S` it checks
+   whether the settings changed or the state was replaced.
 """
 
 from __future__ import annotations
@@ -14,15 +17,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack
+from queue import Queue
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from covey.adapters.sqlite.fleet_table import CONDITIONS, Wanted
 from covey.app.documents import to_json
 from covey.app.fleet.devices import shown_device
 from covey.app.fleet.documents import Fleet, FleetDevice
 from covey.app.fleet.fleet import FleetView, vault_of
-from covey.app.fleet.kept_device import KeptDevice
 from covey.app.groups.requests import accept_invitation, waiting_invitations
 from covey.app.telemetry.curves import Curve, Window, curves
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId, from_hex
@@ -33,6 +37,85 @@ if TYPE_CHECKING:
     from covey.adapters.sqlite.fleet_table import FoundDevice
     from covey.app.device.device import Device
     from covey.core.vault.reading import VaultReader
+
+
+_LOOKED_S = 5.0
+_Result = TypeVar("_Result")
+
+
+class KeptDevice:
+    """Safe to be called from several threads, which wait for one another."""
+
+    def __init__(self, opened: Callable[[], AbstractContextManager[Device]]) -> None:
+        """Open nothing yet."""
+        self._opened = opened
+        self._asked: Queue[tuple[Callable[[Device], Any], Future[Any]]] = Queue()
+        self._held = ExitStack()
+        self._device: Device | None = None
+        self._state_file: tuple[int, int] | None = None
+        self._looked_at = 0.0
+        threading.Thread(target=self._answer, name="device", daemon=True).start()
+
+    def run(self, work: Callable[[Device], _Result]) -> _Result:
+        """Return what the work returns for the device.
+
+        Raises:
+            CoveyError: what the work raises, or the device cannot be opened.
+        """
+        future: Future[_Result] = Future()
+        self._asked.put((work, future))
+        return future.result()
+
+    def _answer(self) -> None:
+        while True:
+            work, future = self._asked.get()
+            try:
+                future.set_result(self._run(work))
+            except BaseException as error:  # noqa: BLE001 - it is raised where the question was asked
+                future.set_exception(error)
+            del work, future  # what was returned is not held until the next question
+
+    def _run(self, work: Callable[[Device], _Result]) -> _Result:
+        device = self._current()
+        try:
+            return work(device)
+        except LocalError:
+            raise
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _current(self) -> Device:
+        if self._device is not None and time.monotonic() - self._looked_at >= _LOOKED_S:
+            self._looked_at = time.monotonic()
+            if not self._is_as_opened(self._device):
+                self._let_go()
+        if self._device is None:
+            self._device = self._held.enter_context(self._opened())
+            self._looked_at, self._state_file = time.monotonic(), _identity_of(self._device)
+        elif self._device.store.changed_elsewhere():
+            self._device.node.refresh()
+        return self._device
+
+    def _is_as_opened(self, device: Device) -> bool:
+        try:
+            return device.folder.configuration.config() == device.config and _identity_of(device) == self._state_file
+        except CoveyError:  # which opening it tells
+            return False
+
+    def _let_go(self) -> None:
+        self._device = None
+        self._held.close()
+
+
+def _identity_of(device: Device) -> tuple[int, int] | None:
+    """Return what distinguishes a state's file from another of the same name; None without one."""
+    try:
+        found = device.folder.state_file.path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
 
 _ROWS = 200
 """Devices in a window; a person who looks for another one searches, or goes on to the next window."""

@@ -1,4 +1,8 @@
-"""Messages that people handle by hand: carry envelopes where no relay does, and retry quarantined ones."""
+"""What people do by hand: carry envelopes and a group's history where no relay does, retry quarantined messages.
+
+Every document is judged as if a relay had delivered it; the carrier has no authority
+(docs/protocol/content.md, "Export files").
+"""
 
 from __future__ import annotations
 
@@ -6,23 +10,29 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from covey.core.history.heads import HeadsExchange
-from covey.core.ids import DeviceKey, Place
+from covey.core.history.history import History, Taken
+from covey.core.ids import DeviceKey, GroupId, Place
 from covey.core.link.imprints import Imprints
 from covey.core.link.queued import Quarantined
 from covey.core.link.receiver import ReceiveLink
 from covey.core.link.sealer import Sealer
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
+from covey.core.membership.actions import GroupActions
 from covey.core.membership.groups import Groups
+from covey.core.membership.membership import Membership
+from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.core.receiving.receiver import Receiver
 from covey.core.routing.forwarding import board_member
 from covey.core.telemetry.batch import split_number
 from covey.core.wire.message import MessageType, read_message
+from covey.errors import RemoteError
 from covey.limits.link import MAXIMUM_IMPRINTS
 
 if TYPE_CHECKING:
     from covey.core.records import Records
+    from covey.core.records.link import CounterRecords
 
 
 class Export:
@@ -85,3 +95,40 @@ class Export:
                 self._queue.queue(message.recipient, message.type, message.group_id, message.body, now)
             return True
         return self._receiver.handle_set_aside(message, now)
+
+
+class HistoryImport:
+    """Takes manifests and operations from a file. Every call writes, so it belongs inside a transaction."""
+
+    def __init__(
+        self, membership: Membership, past: Past, history: History, actions: GroupActions, counters: CounterRecords
+    ) -> None:
+        self._membership = membership
+        self._past = past
+        self._history = history
+        self._actions = actions
+        self._counters = counters
+
+    def take_manifests(self, group_id: GroupId, raws: tuple[bytes, ...], now: Now) -> RemoteError | None:
+        """Take manifests of a group that is held, each after what it follows; queue what others have to hear of it.
+
+        Return which rule one of them breaks, None where none does.
+
+        Raises:
+            UnknownGroupError: this device knows nothing of the group.
+        """
+        self._past.take(group_id, raws, now)
+        try:
+            sends = self._membership.take(group_id, raws, now.wall_us)
+        except RemoteError as error:
+            self._counters.count(f"dropped_manifest_{error.code}")
+            return error
+        self._actions.queue_sends(sends, now)
+        return None
+
+    def take_operations(self, group_id: GroupId, raws: tuple[bytes, ...], now: Now) -> Taken:
+        """Take operations, each after what it follows; those that break a rule are counted, and left out."""
+        taken = self._history.take(group_id, raws, now)
+        for error in taken.refused:
+            self._counters.count(f"dropped_operation_{error.code}")
+        return taken

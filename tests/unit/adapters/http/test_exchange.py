@@ -1,4 +1,4 @@
-"""`covey.adapters.http.head`: what a request begins with, and what is refused since two readers could differ on it."""
+"""`covey.adapters.http.exchange`: what a request begins with and what is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.adapters.http.head import Head, HeadError, read_head
+from covey.adapters.http.exchange import Head, HeadError, read_head
 
 START = b"GET /x?y=1 HTTP/1.1\r\n"
 

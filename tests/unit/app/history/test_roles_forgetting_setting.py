@@ -1,4 +1,4 @@
-"""`covey.app.history.forgetting_role`: the agent forgets as its owner has set, and only by a clock that is set."""
+"""`covey.app.history.roles`: the agent forgets as its owner has set, and only by a clock that is set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from covey.adapters.clock import SystemClock
 from covey.app.device.device import find_state, open_device
-from covey.app.history.forgetting_role import forgetting_role
+from covey.app.history.roles import forgetting_role
 from covey.core.now import Now
 from tests.command import Here
 

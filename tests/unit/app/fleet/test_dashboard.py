@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from covey.app.device.device import Device, find_state, open_device
-from covey.app.fleet import kept_device
-from covey.app.fleet.kept_device import KeptDevice
+from covey.app.fleet import dashboard
+from covey.app.fleet.dashboard import KeptDevice
 from covey.errors import LocalError, StorageError
 from tests.command import Here
 
@@ -49,7 +49,7 @@ def test_threads_ask_one_device_which_takes_up_what_others_write(opened: _Opened
 def test_after_a_while_the_device_is_reopened_only_if_settings_or_state_changed(
     opened: _Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_device, "_LOOKED_S", 0.0)
+    monkeypatch.setattr(dashboard, "_LOOKED_S", 0.0)
     kept = KeptDevice(opened)
     assert [kept.run(_groups) for _ in range(3)] == [0] * 3
     assert opened.count == 1

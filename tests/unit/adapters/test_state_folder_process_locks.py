@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from covey.adapters.process_locks import ProcessLocks
+from covey.adapters.state_folder import ProcessLocks
 
 
 def test_a_lock_has_one_holder_until_it_is_released(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`covey.app.history.forgetting_role`: small transactions delete what a checkpoint covers, for good."""
+"""`covey.app.history.roles`: small transactions delete what a checkpoint covers, for good."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from covey.adapters.sqlite.file.salvage import salvage
 from covey.adapters.sqlite.store import SqliteStore
-from covey.app.history.forgetting_role import HistoryForgetting
+from covey.app.history.roles import HistoryForgetting
 from covey.core.checkpoints.forgetting import base_of, forgettable
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.bodies import GroupProfile, Note

@@ -1,14 +1,27 @@
-"""Handlers of messages about a group's membership, and of JOIN requests."""
+"""Handlers of sequenced messages, by subject; `landing.py` has those of messages that a collector lands.
+
+GroupMessages     a group's membership, and JOIN requests
+HistoryMessages   operations of a group's history
+OrderMessages     reports about orders
+PeerMessages      between two devices: blobs, link keys, file acknowledgements
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from covey.core.events import Event
+from covey.core.actions.received import ReceivedResults
+from covey.core.actions.results import OrderResult
+from covey.core.checkpoints.newcomers import Newcomers
+from covey.core.content.exchange import ContentExchange
+from covey.core.crypto import NONCE_BYTES
+from covey.core.events import BlobArrived, EnvelopeDropped, Event, HistoryForked, HistoryGrew
 from covey.core.group.messages import Bundle, GroupSend
 from covey.core.history.heads import HeadsExchange
+from covey.core.history.history import History, Taken
 from covey.core.ids import DeviceKey, GroupId
+from covey.core.link.link_keys import KeptKey, LinkKey
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.asking_back import AskingBack
 from covey.core.membership.events import InvitationState, JoinRefused, VoteCast
@@ -23,6 +36,7 @@ from covey.core.now import Now
 from covey.core.pairing.invite import NO_INVITE, JoinRequest
 from covey.core.pairing.pending import OpenInvite
 from covey.core.receiving.outcome import Delivery, Handler, HandlerOutcome
+from covey.core.settings.reporting import SettingReporting
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import AheadError, RemoteError
@@ -30,6 +44,8 @@ from covey.limits.message import MAXIMUM_COUNTER
 
 if TYPE_CHECKING:
     from covey.core.records import Records
+    from covey.core.records.link import CounterRecords
+
 
 _Take = Callable[[Message, Now], HandlerOutcome]
 
@@ -204,3 +220,113 @@ class GroupMessages:
         else:
             self._queue.withdraw_of_group(author, message.group_id, now)
         return HandlerOutcome(sends=tuple(sends))
+
+
+class HistoryMessages:
+    """Applies what members say in their groups."""
+
+    def __init__(
+        self,
+        history: History,
+        membership: Membership,
+        maintenance: GroupMaintenance,
+        counters: CounterRecords,
+        newcomers: Newcomers,
+    ) -> None:
+        self._history = history
+        self._membership = membership
+        self._maintenance = maintenance
+        self._counters = counters
+        self._newcomers = newcomers
+
+    def handlers(self) -> Mapping[MessageType, Handler]:
+        """Return the handlers by message type."""
+        return {
+            MessageType.OPERATIONS: self._operations,
+            MessageType.HISTORY_PULL: self._pull,
+            MessageType.HISTORY_GRAPH: self._graph,
+        }
+
+    def _operations(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        """Accept operations. One that breaks a rule is dropped alone and reported; the rest is processed."""
+        message = delivery.message
+        taken, sends = self._history.receive(message, now)
+        if taken.accepted:
+            self._newcomers.progressed(message.group_id)
+        return self._outcome(message, taken, sends, now)
+
+    def _graph(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        """Accept the places of forgotten operations, and what accompanies them."""
+        return self._outcome(delivery.message, *self._newcomers.receive(delivery.message, now), now)
+
+    def _outcome(self, message: Message, taken: Taken, sends: list[GroupSend], now: Now) -> HandlerOutcome:
+        if taken.missing_manifest is not None:
+            sends += self._maintenance.ask(self._membership.groups, message.group_id, message.author, now, behind=True)
+        events: list[Event] = []
+        if taken.accepted:
+            events.append(HistoryGrew(message.group_id, message.author, len(taken.accepted)))
+        events += [HistoryForked(message.group_id, author) for author in sorted(taken.forks)]
+        for error in taken.refused:
+            self._counters.count(f"dropped_operation_{error.code}")
+            events.append(EnvelopeDropped(error.code, str(error), message.author))
+        return HandlerOutcome(sends=tuple(sends), events=tuple(events))
+
+    def _pull(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        sends = self._history.exchange.answering.answer(delivery.message) or self._newcomers.answer(delivery.message)
+        return HandlerOutcome(sends=(*sends, *self._history.exchange.asking.ask_back(delivery.message, now)))
+
+
+class OrderMessages:
+    """Keeps what members report."""
+
+    def __init__(self, settings: SettingReporting, results: ReceivedResults) -> None:
+        self._settings = settings
+        self._results = results
+
+    def handlers(self) -> Mapping[MessageType, Handler]:
+        """Return the handlers by message type."""
+        return {MessageType.SETTING_REPORT: self._report, MessageType.ORDER_RESULT: self._result}
+
+    def _report(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        self._settings.receive(delivery.message, now)
+        return HandlerOutcome()
+
+    def _result(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        message = delivery.message
+        self._results.keep(message.group_id, message.author, OrderResult.from_wire(message.body), now)
+        return HandlerOutcome()
+
+
+class PeerMessages:
+    """Keeps what a peer gives."""
+
+    def __init__(self, records: Records, content: ContentExchange, rng: Callable[[int], bytes]) -> None:
+        self._records = records
+        self._content = content
+        self._rng = rng
+
+    def handlers(self) -> Mapping[MessageType, Handler]:
+        """Return the handlers by message type."""
+        return {
+            MessageType.BLOB: self._blob,
+            MessageType.LINK: self._link_key,
+            MessageType.CONTENT_ACK: self._file_is_there,
+        }
+
+    def _blob(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        message = delivery.message
+        if not self._records.inbox.deliver(message, now.wall_us):
+            return HandlerOutcome(taken=False)
+        return HandlerOutcome(events=(BlobArrived(message.author, len(message.body)),))
+
+    def _link_key(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        """Store a link key that came sealed; its author does not use any other (`link_keys.py`, rule 3)."""
+        link = LinkKey.from_wire(delivery.message.author, delivery.message.body)
+        if delivery.sealed_for is not None:
+            kept = KeptKey.of(link, delivery.sealed_for, self._rng(NONCE_BYTES))
+            self._records.link_keys.save(kept, now.wall_us)
+        return HandlerOutcome()
+
+    def _file_is_there(self, delivery: Delivery, _now: Now) -> HandlerOutcome:
+        self._content.acknowledge(delivery.message)
+        return HandlerOutcome()

@@ -1,4 +1,4 @@
-"""`covey.app.history.checkpoint_signing`: an elector signs the state that it makes itself, and tells of any other."""
+"""`covey.app.history.roles`: an elector signs the state that it makes itself, and tells of any other."""
 
 from __future__ import annotations
 
