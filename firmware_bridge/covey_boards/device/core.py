@@ -95,7 +95,12 @@ class Core:
         self.counters = {"readings": 0, "sensor_errors": 0, "refused": 0, "acknowledgements": 0, "out_of_memory": 0}
         self.counters["errors"] = 0
         self._storage, self._settings = storage, settings
-        self._collector = self._stored_collector()
+        self._collector = None  # [group id, signing key, noise key]
+        try:
+            raw = storage.read(messages.COLLECTOR_FILE) or b""
+            self._collector = cbor.record(cbor.decode(raw, 128), (1, 1), 32, 32, 32)[1:]
+        except cbor.WireError:
+            pass  # not enrolled, or the file is damaged: ENROL says it anew
         self._incarnation, self._boot_id = nacl.randombytes(8), nacl.randombytes(8)
         self.reporting = Reporting(identity, self.link, self.counters)
         self._links = _late("link_keys").LinkKeys() if settings.link_keys else None
@@ -122,16 +127,6 @@ class Core:
         self._losses = None  # of earlier lives, and of this one's outages
         if storage.read(messages.LOSSES_FILE):
             self._load_losses()
-
-    def _stored_collector(self):
-        """Return [group id, signing key, noise key], or None."""
-        raw = self._storage.read(messages.COLLECTOR_FILE)
-        if not raw:
-            return None
-        try:
-            return cbor.record(cbor.decode(raw, 128), (1, 1), 32, 32, 32)[1:]
-        except cbor.WireError:
-            return None
 
     # What the port calls
 
@@ -461,28 +456,22 @@ class Core:
             raise cbor.WireError("not_a_member")
         if recipient != self.identity.signing_public:
             raise cbor.WireError("not_for_us")
-        if kind == messages.ACK:
-            self._acknowledged(body, now_us)
-        else:
-            self._reply = self._take(kind, message[4], message[6], body, now_us)
-
-    def _take(self, *message):
-        """Leave what is no acknowledgement to `inbox`, which most boards never need, and so load it late."""
-        if self._inbox is None:
-            self._inbox = _late("inbox").Inbox(self, self._storage, self._settings, self.counters)
-        return self._inbox.take(*message)
-
-    def _acknowledged(self, body, now_us):
+        if kind != messages.ACK:
+            if self._inbox is None:  # most boards never need it
+                self._inbox = _late("inbox").Inbox(self, self._storage, self._settings, self.counters)
+            self._reply = self._inbox.take(kind, message[4], message[6], body, now_us)
+            return
         incarnation, upto, spans = messages.read_acknowledgement(body)
-        if incarnation == self._incarnation:
-            self.counters["acknowledgements"] += 1
-            gone = self.outbox.receive_acknowledgement(upto, spans, now_us)
-            if self._links is not None:
-                self._links.heard(self.outbox.entries)
-            if self._losses is not None:
-                self._losses.heard(self.outbox.entries)
-            if gone:
-                self._reply = messages.RESUME, cbor.encode([list(span) for span in gone])
+        if incarnation != self._incarnation:
+            return
+        self.counters["acknowledgements"] += 1
+        gone = self.outbox.receive_acknowledgement(upto, spans, now_us)
+        if self._links is not None:
+            self._links.heard(self.outbox.entries)
+        if self._losses is not None:
+            self._losses.heard(self.outbox.entries)
+        if gone:
+            self._reply = messages.RESUME, cbor.encode([list(span) for span in gone])
 
 
 def _between(low, high):

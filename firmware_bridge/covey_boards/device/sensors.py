@@ -18,9 +18,7 @@ import gc
 class Counter:
     """Counts its own readings: a gap in it is a gap on the way."""
 
-    NAME = "board:counter"
-
-    def __init__(self, name=NAME):
+    def __init__(self, name="board:counter"):
         self._name = name
         self.kept = 0  # through a deep sleep
 
@@ -33,9 +31,7 @@ class Counter:
 class Memory:
     """Free bytes of the heap."""
 
-    NAME = "board:memory"
-
-    def __init__(self, name=NAME):
+    def __init__(self, name="board:memory"):
         self._name = name
 
     def read(self):

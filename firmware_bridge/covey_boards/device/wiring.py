@@ -20,7 +20,8 @@ def open_sensors(wanted):
         try:
             kind, arguments = entry
             found = _kind(kind)
-            name = arguments.get("name", getattr(found, "NAME", None))
+            default = "board:" + kind if kind in SENSORS else getattr(found, "NAME", None)
+            name = arguments.get("name", default)
             if name is not None:
                 for other in names:
                     if (name + "/").startswith(other + "/") or (other + "/").startswith(name + "/"):

@@ -1,8 +1,10 @@
 """The deterministic CBOR of the wire (docs/protocol/core.md, section 1). Boards write no maps.
 
-Integers of 64 bits, byte strings, text, arrays, false, true and null. It reads only maps that may end a structure:
-extension maps, whose keys are numbers; `record` skips a newer device's entries. The reader refuses everything that the
+Integers of 64 bits, byte strings, text, arrays, false, true and null. The reader refuses everything that the
 encoder would not have written, with `WireError("malformed")` or, beyond a bound, `WireError("limit")`.
+
+The only maps it reads are extension maps, which may end a structure and whose keys are numbers. It checks a newer
+device's entries under odd keys and leaves them out: an empty dict stands for the map.
 """
 
 try:
@@ -44,12 +46,8 @@ def encode(value):
 
 def _collect(value, pieces):
     """Add a value to what is short and stands last; on a board each piece of its own takes 32 bytes beside its own."""
-    if value is None:
-        pieces[-1].append(0xF6)
-    elif value is False:
-        pieces[-1].append(0xF4)
-    elif value is True:
-        pieces[-1].append(0xF5)
+    if value is None or isinstance(value, bool):
+        pieces[-1].append(0xF6 if value is None else 0xF4 + value)
     elif isinstance(value, int):
         pieces[-1].extend(_head(0, value) if value >= 0 else _head(1, -1 - value))
     elif isinstance(value, (bytes, bytearray, str)):
@@ -73,7 +71,8 @@ def decode(raw, size_max):
     """Return the one item that `raw` is.
 
     Raises:
-        WireError: it is none, or not in its one encoding, or beyond a bound.
+        WireError: it is none, or not in its one encoding, or beyond a bound; `unsupported`: an extension map has an even
+            key, which must be understood, and a board knows none.
     """
     if len(raw) > size_max:
         raise WireError("limit")
@@ -99,18 +98,6 @@ class Reader:
         self.place = end
         return taken
 
-    def number(self, short):
-        """Return what a head counts; the shortest form alone is one."""
-        if short < 24:
-            return short
-        if short > 27:
-            raise WireError("malformed")
-        size = 1 << (short - 24)
-        number = int.from_bytes(self.take(size), "big")
-        if number < (24 if size == 1 else 1 << (4 * size)):
-            raise WireError("malformed")
-        return number
-
     def item(self, depth):
         self.items += 1
         if self.items > _ITEMS_MAX:
@@ -121,7 +108,14 @@ class Reader:
             if head not in (0xF4, 0xF5, 0xF6):
                 raise WireError("malformed")
             return None if head == 0xF6 else head == 0xF5
-        number = self.number(head & 31)
+        number = head & 31
+        if number > 27:
+            raise WireError("malformed")
+        if number > 23:  # the shortest form alone is one
+            size = 1 << (number - 24)
+            number = int.from_bytes(self.take(size), "big")
+            if number < (24 if size == 1 else 1 << (4 * size)):
+                raise WireError("malformed")
         if major < 2:
             if number >= 1 << 63:
                 raise WireError("malformed")
@@ -130,27 +124,31 @@ class Reader:
             return bytes(self.take(number))
         if major == 3:
             return _text(self.take(number))
-        if major not in (4, 5):
+        if major > 5:
             raise WireError("malformed")
         if depth == _DEPTH_MAX:
             raise WireError("limit")
-        if major == 5:
-            return self._extensions(number, depth + 1)
         if number > len(self.raw) - self.place:
             raise WireError("malformed")
-        return [self.item(depth + 1) for _ in range(number)]
-
-    def _extensions(self, number, depth):
-        """Read an extension map; its keys ascend."""
-        start, last, found = self.place, 0, {}
+        depth += 1
+        if major == 4:
+            return [self.item(depth) for _ in range(number)]
+        start = self.place
+        last = even = 0
         for _ in range(number):
             key = self.item(depth)
             if isinstance(key, bool) or not isinstance(key, int) or not last < key <= 65_535:
                 raise WireError("malformed")
-            last, found[key] = key, self.item(depth)
+            last = key
+            even |= not key & 1
+            self.item(depth)
             if self.place - start > _EXTENSIONS_MAX:
                 raise WireError("limit")
-        return found
+        if not last:
+            raise WireError("malformed")
+        if even:
+            raise WireError("unsupported")
+        return {}
 
 
 def _text(raw):
@@ -176,14 +174,10 @@ def record(value, *kinds):
     An extension map after them is left out.
 
     Raises:
-        WireError: they are not, or the map has an even key, which must be understood: a board knows none.
+        WireError: they are not.
     """
-    if isinstance(value, list) and len(value) == len(kinds) + 1 and isinstance(value[-1], dict):
-        extensions = value.pop()
-        if not extensions:
-            raise WireError("malformed")
-        if any(key % 2 == 0 for key in extensions):
-            raise WireError("unsupported")
+    if isinstance(value, list) and value[len(kinds) :] == [{}]:
+        value.pop()
     if not isinstance(value, list) or len(value) != len(kinds):
         raise WireError("malformed")
     for item, kind in zip(value, kinds):
