@@ -164,7 +164,7 @@ def history_machines(
     groups, membership, past, queue = of_groups.groups, of_groups.membership, of_groups.past, links.queue
     exchange = HistoryExchange(given.own, groups, past, records, queue, state.carriage)
     history = History(identity, groups, records, exchange, lambda group_id: pins(group_id).operators)
-    actions = GroupActions(identity, membership, of_groups.joining, history, records, queue)
+    actions = GroupActions(identity, membership, of_groups.joining, history, of_groups.past, records, queue)
     heads = HeadsExchange(
         given.own, groups, history, exchange.asking, records, given.jitter, state.heads, state.carriage
     )

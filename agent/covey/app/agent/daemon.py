@@ -20,6 +20,7 @@ from covey.adapters.wake_pipe import WakePipe
 from covey.app.device.device import device_on
 from covey.app.device.pins import FirstOperator, somebody_is_pinned
 from covey.app.groups.own_devices import own_devices_role
+from covey.app.groups.whole_chain import WholeChain
 from covey.app.history.roles import forgetting_role, signing_role
 from covey.app.loop.relay_loop import speak_with_relay, stop_signals
 from covey.errors import ConfigurationError, LocalError, StorageError
@@ -117,7 +118,14 @@ def _run(
         device.store.content.sweep()
         ended = speak_with_relay(
             device,
-            [device.ephemeral, *roles(device), signing_role(device), forgetting_role(device), own_devices_role(device)],
+            [
+                device.ephemeral,
+                *roles(device),
+                signing_role(device),
+                forgetting_role(device),
+                own_devices_role(device),
+                WholeChain(device.store),
+            ],
             lambda: bool(early) or restart.asked,
             lands_telemetry=lands_telemetry,
             supervisor=restart.supervisor,

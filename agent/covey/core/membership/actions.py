@@ -20,6 +20,7 @@ from covey.core.membership.events import InvitationState, VoteCast
 from covey.core.membership.expiry import withdraw_secrets
 from covey.core.membership.joining import Joining
 from covey.core.membership.membership import Edit, Membership
+from covey.core.membership.past import Past
 from covey.core.membership.requests import as_invite, invite_member
 from covey.core.membership.rotation import announce_everywhere, may_rotate, wiped
 from covey.core.membership.voting import Voting, former_member, readmitting
@@ -47,6 +48,7 @@ class GroupActions:
         membership: Membership,
         joining: Joining,
         history: History,
+        past: Past,
         records: Records,
         queue: SendQueue,
     ) -> None:
@@ -54,6 +56,7 @@ class GroupActions:
         self._history = history
         self._membership = membership
         self._joining = joining
+        self._past = past
         self._records = records
         self._queue = queue
 
@@ -116,6 +119,10 @@ class GroupActions:
         self._records.requests.drop(request.group_id)
         inviter = request.inviter.signing_public
         self._membership.events.invitation(request.group_id, inviter, InvitationState.ACCEPTED, now.wall_us)
+
+    def ask_for_past(self, group_id: GroupId, member: DeviceKey, now: Now) -> None:
+        """Ask a member for the manifests from before those that this device received first, unless asked of late."""
+        self.queue_sends(self._past.ask(group_id, member, now), now)
 
     def add_device(self, group_id: GroupId, newcomer: Member, relay_url: str, now: Now) -> Invite:
         """Let a device in by its keys, and tell everybody; the invite is for it alone.

@@ -2,8 +2,9 @@
 
 1. A manifest is believed if one that is held names it among those that it follows: the hash is the proof, whichever
    device delivered it.
-2. They are requested only if something names them, as operations do; then all of them, newest first, as many at a time
-   as one message carries, and no more often than the asked member will answer.
+2. They are requested at once if something names them, as operations do, and else by the agent when it is at rest
+   (`app/groups/whole_chain.py`): all of them, newest first, as many at a time as one message carries, and no more
+   often than the asked member will answer.
 """
 
 from __future__ import annotations
