@@ -189,6 +189,7 @@ _OUR_OWN = {
     "MAXIMUM_SHOWN_LOSSES": "what a person is shown",
     "MAXIMUM_UNREADABLE_DEVICES": "what a person is shown",
     "MESSAGES_AHEAD": "this machine's disk",
+    "OPEN_VOTES": "this machine's disk",
     "MESSAGES_AHEAD_OF_ONE": "this machine's disk",
     "REMEMBERED_ANNOUNCEMENTS": "this machine's memory",
     "REMEMBERED_MANIFESTS": "this machine's memory",

@@ -112,6 +112,12 @@ _SHARED = (
         "unit/adapters/sqlite/test_store.py::test_one_devices_bad_messages_hide_nobody_elses",
     ),
     _Shared(
+        "group.OPEN_VOTES",
+        "an admin that votes about everything",
+        "every other admin has its share of open votes",
+        "unit/adapters/sqlite/membership/test_groups.py::test_an_admin_that_votes_about_everything_keeps_no_other_admins_votes_out",
+    ),
+    _Shared(
         "group.MESSAGES_AHEAD",
         "members that send messages of manifests that never come",
         "one message of each other member waits",

@@ -50,6 +50,10 @@ MAXIMUM_EARLY_MANIFESTS = 64
 MAXIMUM_EARLY_BYTES = 256 * KIB
 """The same in bytes: they are read again with each manifest that comes."""
 
+OPEN_VOTES = 1_000
+"""Votes of a group that have not decided anything yet. Half of them are shared out among its admins, one each at least,
+so that no admin keeps the votes of others out."""
+
 MESSAGES_AHEAD = 64
 """Messages that wait for a manifest that they rest on, in all groups; what finds no room is not acknowledged, and comes
 again."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from covey.core.now import Now
 
 _LOOK_US = 2 * PULL_US
-_HEARD_US = 3_600_000_000
+_SEEN_US = 3_600_000_000
 """A member that was heard within an hour may answer."""
 
 
@@ -55,7 +55,7 @@ class WholeChain:
             progress = self._groups.setdefault(group.group_id, _Progress(lowest))
             if progress.lowest != lowest:
                 self._groups[group.group_id] = progress = _Progress(lowest)
-            members = self._heard(node, group, now)
+            members = self._seen(node, group, now)
             if members and now.monotonic_us >= progress.due_us:
                 progress.due_us = now.monotonic_us + min(_LOOK_US << min(progress.times, 16), PULL_US_MAX)
                 with self._store.transaction():
@@ -66,9 +66,9 @@ class WholeChain:
     def stop(self, node: Node, now: Now) -> None:
         """Nothing is open."""
 
-    def _heard(self, node: Node, group: GroupManifest, now: Now) -> list[DeviceKey]:
+    def _seen(self, node: Node, group: GroupManifest, now: Now) -> list[DeviceKey]:
         own = node.identity.signing_public
         keys = [each.keys.signing_public for each in group.members if not each.is_board]
         seen = self._store.presence.last_seen(keys)
-        heard = [key for key in keys if key != own and seen.get(key, 0) >= now.wall_us - _HEARD_US]
-        return sorted(heard, key=lambda key: (-seen[key], key))
+        recent = [key for key in keys if key != own and seen.get(key, 0) >= now.wall_us - _SEEN_US]
+        return sorted(recent, key=lambda key: (-seen[key], key))

@@ -26,7 +26,7 @@ from covey.core.membership.events import VoteCast
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
 from covey.core.wire.message import Message, MessageType
-from covey.errors import AheadError, LocalError, VoteError
+from covey.errors import AheadError, LimitError, LocalError, VoteError
 
 if TYPE_CHECKING:
     from covey.core.records.groups import GroupRecords, VoteRecords
@@ -82,7 +82,8 @@ def vote(
     kept[own] = ours
     voting = Voting(len(kept), majority(state))
     if not voting.decided:
-        records.save(group_id, ours.raw)
+        if not records.save(group_id, own, ours.raw, admins(state)):
+            raise LocalError("too many votes of this device are open", hint="'covey group show' lists them")
         others = sorted(admins(state) - {own, target})
         return voting, [GroupSend(each, MessageType.GROUP_VOTE, group_id, ours.raw) for each in others]
     evidence = tuple(each.raw for each in kept.values())
@@ -118,7 +119,8 @@ def receive_vote(groups: Groups, records: VoteRecords, message: Message) -> Vote
         if cast.since > newest or (cast.since == since and cast.voter not in admins(state)):
             raise AheadError("the vote depends on a manifest that has not arrived")
         raise VoteError("the vote does not count in this group")
-    records.save(message.group_id, cast.raw)
+    if not records.save(message.group_id, cast.voter, cast.raw, admins(state)):
+        raise LimitError("too many votes of this admin are open")
     alike = voted_for(state, epoch, *about, list(map(read_vote, records.of_group(message.group_id))))
     return VoteCast(message.group_id, cast.action, cast.target, cast.voter, len(alike), majority(state))
 

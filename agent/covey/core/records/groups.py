@@ -95,8 +95,8 @@ class VoteRecords(Protocol):
     def of_group(self, group_id: GroupId) -> list[bytes]:
         """Return votes about a group's members that have not decided yet."""
 
-    def save(self, group_id: GroupId, raw: bytes) -> None:
-        """Keep a vote; a bounded number for each group."""
+    def save(self, group_id: GroupId, voter: DeviceKey, raw: bytes, admins: Collection[DeviceKey]) -> bool:
+        """Keep an admin's vote; of former admins' votes a bounded number stays. False where its share is used up."""
 
     def drop(self, group_id: GroupId, raw: bytes) -> None:
         """Forget a vote."""

@@ -102,7 +102,7 @@ def test_votes_to_keep_somebody_out_decide_where_a_branch_that_lost_is_of_a_late
         assert member is not None
         raw = sign_vote(group_id, Action.BAN, target.key, member.since, voter.identity).raw
         with by.store.transaction():
-            by.store.votes.save(group_id, raw)
+            by.store.votes.save(group_id, voter.key, raw, {ann.key, ben.key, cem.key})
             assert by.node.actions.vote(group_id, Action.BAN, target.key, by.now).decided
 
     bans(cem, ben, ann)

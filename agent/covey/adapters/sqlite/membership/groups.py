@@ -11,6 +11,7 @@ from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.file.groups_copy import COPIED_SECRETS, CopiedGroup, GroupsCopy
 from covey.core.group.manifest import manifest_hash, read_manifest
 from covey.core.ids import DeviceKey, EpochId, GroupId, Incarnation, ManifestHash, NoisePublic, OperationId
+from covey.core.link.shares import has_room
 from covey.core.pairing.pending import InvitedOperator
 from covey.core.wire.message import Message
 from covey.errors import DamagedStateError
@@ -18,9 +19,9 @@ from covey.limits.group import (
     MAXIMUM_EARLY_BYTES,
     MAXIMUM_EARLY_MANIFESTS,
     MAXIMUM_HEADS,
-    MAXIMUM_MEMBERS,
     MESSAGES_AHEAD,
     MESSAGES_AHEAD_OF_ONE,
+    OPEN_VOTES,
 )
 
 _OPEN, _EARLY, _SETTLED = 0, 1, 2
@@ -266,11 +267,24 @@ class Votes:
             row[0] for row in self._database.run("SELECT raw FROM vote WHERE group_id = ? ORDER BY raw", (group_id,))
         ]
 
-    def save(self, group_id: GroupId, raw: bytes) -> None:
-        self._database.run(
-            "INSERT OR IGNORE INTO vote SELECT ?1, ?2 WHERE (SELECT count(*) FROM vote WHERE group_id = ?1) < ?3",
-            (group_id, raw, MAXIMUM_MEMBERS),
+    def save(self, group_id: GroupId, voter: DeviceKey, raw: bytes, admins: Collection[DeviceKey]) -> bool:
+        held = dict(
+            self._database.run("SELECT voter, count(*) FROM vote WHERE group_id = ? GROUP BY voter", (group_id,))
         )
+        former = {each: held.pop(each) for each in held.keys() - set(admins)}
+        if sum(former.values()) >= OPEN_VOTES:  # fewer may count again, when a conflict is resolved
+            self._database.run_each(
+                "DELETE FROM vote WHERE group_id = ? AND voter = ?", [(group_id, each) for each in former]
+            )
+
+        def beyond(share: int) -> int:
+            return sum(max(0, number - share) for number in held.values())
+
+        own = held.get(voter, 0)
+        if own and not has_room(OPEN_VOTES, len(admins), own, 1, beyond):
+            return False
+        self._database.run("INSERT OR IGNORE INTO vote VALUES (?, ?, ?)", (group_id, voter, raw))
+        return True
 
     def drop(self, group_id: GroupId, raw: bytes) -> None:
         self._database.run("DELETE FROM vote WHERE group_id = ? AND raw = ?", (group_id, raw))

@@ -349,6 +349,7 @@ CREATE TABLE epoch_secret (
 -- Votes that have not decided yet, of this device and of others.
 CREATE TABLE vote (
     group_id          BLOB    NOT NULL,
+    voter             BLOB    NOT NULL,
     raw               BLOB    NOT NULL,
     PRIMARY KEY (group_id, raw)
 ) STRICT, WITHOUT ROWID;

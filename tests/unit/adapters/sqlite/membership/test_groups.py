@@ -18,6 +18,7 @@ from covey.limits.group import (
     MAXIMUM_EARLY_MANIFESTS,
     MESSAGES_AHEAD,
     MESSAGES_AHEAD_OF_ONE,
+    OPEN_VOTES,
 )
 from tests.fleet import identity, open_store
 
@@ -55,6 +56,30 @@ def test_what_comes_too_early_is_bounded_for_each_author_and_in_all(store: Sqlit
     with store.transaction():
         store.ahead.drop(store.ahead.of_group(_GROUP)[0][0])
         assert store.ahead.keep(_vote(identity(f"member {authors}"), 1)), "what was taken makes room"
+
+
+def test_an_admin_that_votes_about_everything_keeps_no_other_admins_votes_out(store: SqliteStore) -> None:
+    admins = [identity(f"admin {number}").signing_public for number in range(5)]
+    with store.transaction():
+        kept = [
+            sum(store.votes.save(_GROUP, each, b"%d %d" % (which, number), admins) for number in range(OPEN_VOTES))
+            for which, each in enumerate(admins[:4])
+        ]
+        assert all(each >= OPEN_VOTES // 2 // len(admins) for each in kept), "each has its share"
+        assert kept[0] > kept[1], "the first one has used what is common, too"
+        assert store.votes.save(_GROUP, admins[4], b"the fifth", admins)
+        assert len(store.votes.of_group(_GROUP)) <= OPEN_VOTES
+        many = [identity(f"admin {number}").signing_public for number in range(OPEN_VOTES)]
+        assert store.votes.save(_GROUP, many[-1], b"the last", many), "one is there for everybody"
+
+
+def test_former_admins_votes_give_their_room_back(store: SqliteStore) -> None:
+    former, present = identity("former").signing_public, identity("present").signing_public
+    with store.transaction():
+        for number in range(OPEN_VOTES):
+            assert store.votes.save(_GROUP, former, b"former %d" % number, [former])
+        assert store.votes.save(_GROUP, present, b"present", [present])
+        assert store.votes.of_group(_GROUP) == [b"present"]
 
 
 @pytest.mark.parametrize(("size", "kept"), [(1, MAXIMUM_EARLY_MANIFESTS), (10_000, MAXIMUM_EARLY_BYTES // 10_000)])
