@@ -1,4 +1,4 @@
-"""`./dev demo`: this machine's sensors, the whole way, and the proof that each reading is in the table once."""
+"""`./dev demo`: send this machine's sensor readings through a fleet into tables, and prove that each is there once."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _SECONDS, _LIGHT_SECONDS = 45.0, 10.0
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
-    parser.add_argument("--light", action="store_true", help="by the local engine, without Spark and Java")
+    parser.add_argument("--light", action="store_true", help="use the local engine: no Spark, no Java")
     parser.add_argument("--agents", type=int, default=3, metavar="N", help="agents, 1 to 20 (default 3)")
-    parser.add_argument("--seconds", type=float, metavar="S", help="how long they sample (default 45, with --light 10)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="sampling time (default 45; with --light 10)")
     parser.add_argument(
-        "--chaos", action="store_true", help="kill broker, an agent, the collector and Spark with SIGKILL meanwhile"
+        "--chaos", action="store_true", help="kill the broker, an agent, the collector and Spark with SIGKILL"
     )
-    parser.add_argument("--board", action="store_true", help="a microcontroller (emulated) joins, behind agent-1")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the chaos (default 1)")
-    parser.add_argument("--keep", metavar="DIR", help="put everything here (default: .cache/demo, replaced each time)")
+    parser.add_argument("--board", action="store_true", help="add an emulated microcontroller behind agent-1")
+    parser.add_argument("--seed", type=int, default=1, help="seed for the kill times (default 1)")
+    parser.add_argument("--keep", metavar="DIR", help="working folder (default: .cache/demo, emptied at each run)")
     return parser
 
 
 def main() -> int:
-    """Run the demo; exit 1 if a reading is missing or doubled, or an order that was carried is not in the tables."""
+    """Run the demo; exit 1 if a reading is missing or duplicated, or the tables lack an order that a stick carried."""
     options = _parser().parse_args()
     if options.seconds is None:
         options.seconds = _LIGHT_SECONDS if options.light else _SECONDS

@@ -51,7 +51,7 @@ class Board:
             self._board = EmulatedBoard(folder, settings=settings, heap_kib=128)
         except MissingError as error:
             raise ConfigurationError(
-                f"no emulated board: {error}", hint="it is fetched from Debian with apt-get; or leave out --board"
+                f"no emulated board: {error}", hint="the emulator comes from Debian by apt-get; or run without --board"
             ) from error
         gateway.ok("config", "set", "bridge.ports", str(self._board.port))
         self._board.start()

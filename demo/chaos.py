@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from demo.ingest import Ingest
 
 _AWAY_SECONDS = 1.5
-"""How long a victim stays dead: long enough for the others to notice."""
+"""Seconds that a victim stays down: long enough for the others to notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Strike:
 def plan(
     fleet: Fleet, seconds: float, seed: int, ingest: Ingest | None = None, board: Board | None = None
 ) -> list[Strike]:
-    """Return a kill for each kind of victim, at moments that only the seed decides."""
+    """Return one kill for each kind of victim, at times that the seed alone decides."""
     dice = random.Random(seed)
     agent = dice.choice(fleet.agents)
     victims = [
@@ -40,7 +40,7 @@ def plan(
     if ingest is not None:
         victims.append(("Spark driver", ingest.kill, ingest.start))
     if board is not None:
-        victims.append(("the board's cable: it comes back under another name", board.replug, lambda: None))
+        victims.append(("the board's cable (it returns under another port name)", board.replug, lambda: None))
     dice.shuffle(victims)
     slot = seconds / (len(victims) + 1)
     return [
@@ -55,18 +55,18 @@ def _kill_broker(fleet: Fleet) -> None:
 
 
 class Chaos:
-    """Carries a plan out as time passes."""
+    """Carries out a plan of kills."""
 
     def __init__(self, strikes: list[Strike]) -> None:
         self._strikes = list(strikes)
         self._dead: list[tuple[float, Strike]] = []
 
     def advance(self, elapsed: float) -> str | None:
-        """Kill or revive what is due; return a line that says so."""
+        """Kill or restart the victim that is due; return a line for the screen."""
         if self._dead and elapsed >= self._dead[0][0]:
             strike = self._dead.pop(0)[1]
             strike.revive()
-            return f"started again: {strike.victim}"
+            return f"restarted: {strike.victim}"
         if self._strikes and elapsed >= self._strikes[0].at and not self._dead:
             strike = self._strikes.pop(0)
             strike.kill()
@@ -76,5 +76,5 @@ class Chaos:
 
     @property
     def done(self) -> bool:
-        """Say whether everybody has been killed and is back."""
+        """Return whether every victim was killed and runs again."""
         return not self._strikes and not self._dead

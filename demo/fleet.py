@@ -16,7 +16,7 @@ from demo.device import Device, Ledger
 from demo.wire_tap import WireTap
 
 ACTION = "read-now"
-"""What the devices' owners let operators order: Covey brings it."""
+"""A built-in action that the devices' owners allow."""
 
 
 class TappedDevice(Device):

@@ -1,4 +1,4 @@
-"""The way of a reading on a small machine: through the vault into tables, by the local engine. No Spark, no Java.
+"""The light demo: the local engine writes the tables. No Spark, no Java.
 
 All by public commands: `covey tables run` fills the tables while devices measure, and `covey tables query` asks them.
 """
@@ -31,7 +31,7 @@ _NEWEST = """
 
 
 def run(options: argparse.Namespace, folder: Path) -> int:
-    """Run it in an empty folder; return the exit code, 1 where a reading is missing or doubled.
+    """Run it in an empty folder; return the exit code, 1 if a reading is missing or duplicated.
 
     Raises:
         CoveyError: a part did not do what it is for.
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace, folder: Path) -> int:
         for device in fleet.agents:
             device.start("run")
         watch.sample(Chaos(plan(fleet, options.seconds, options.seed) if options.chaos else []), options.seconds)
-        screen.say("sampling is over; delivering what is on the way …")
+        screen.say("sampling has ended; delivering the remaining messages …")
         fleet.drain()
         watch.deliver()
         screen.say("everything has landed; the collector's own view of the fleet (covey fleet):")
@@ -84,9 +84,9 @@ def _conclude(fleet: Fleet, tables: Path, screen: Screen) -> int:
     screen.table(rows)
     print(f'\n.venv/bin/covey tables query {tables} "{" ".join(_NEWEST.split())}"\n')
     query(str(tables), _NEWEST, "table")
-    print(f"\nMore: .venv/bin/covey tables shell {tables}; DuckDB, Polars, pandas: docs/how-to/readers.md")
+    print(f"\nTry next: .venv/bin/covey tables shell {tables}; DuckDB, Polars, pandas: docs/how-to/readers.md")
     if wrong or not sum(row[1] for row in rows):
-        print(f"error: {wrong} readings missing or doubled\nhint: the logs are in {fleet.folder}", file=sys.stderr)
+        print(f"error: {wrong} readings missing or duplicated\nhint: the logs are in {fleet.folder}", file=sys.stderr)
         return 1
     print("\nEvery reading is in the table exactly once. With Spark and orders: ./dev demo")
     return 0

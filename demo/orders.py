@@ -1,4 +1,4 @@
-"""The scene with the stick: an operator sets and orders while the broker is dead, and the tables show the result.
+"""The USB stick scene: while the broker is down, a stick carries an order and a setting, and the tables show both.
 
 The operator has the collector's device; the owners of all devices have pinned its key. Nothing reaches the last agent
 but the file that is carried there, and it has obeyed before the broker is back.
@@ -53,20 +53,20 @@ def carry_orders(fleet: Fleet, say: Callable[[str], None]) -> OrdersByStick:
     """Kill the broker, order, carry, and start the broker again when the device has obeyed.
 
     Raises:
-        TransientError: a command failed, or the device did not obey in time.
+        TransientError: a command failed, or the device did not execute the orders in time.
     """
     operator, device, stick = fleet.collector, fleet.agents[-1], fleet.folder / "stick"
-    _wait(lambda: _obeys(operator, device), f"{device.name} does not say that it obeys")
+    _wait(lambda: _obeys(operator, device), f"{device.name} does not report that it obeys the operator")
     fleet.broker.kill()
     whom = ("--for", f"label:{device.name}")
-    say(f"SIGKILL: broker; the operator sets {' '.join(_SETTING)} and orders {ACTION} for {device.name} anyway")
+    say(f"SIGKILL: broker; the operator sets {' '.join(_SETTING)} and orders {ACTION} for {device.name} all the same")
     setting = operator.json("setting", "set", *_SETTING, *whom)["id"]
     command = operator.json("order", "run", ACTION, *whom)["id"]
     operator.ok("history", "export", str(stick))
     device.ok("history", "import", str(stick))
-    _wait(lambda: _has_obeyed(device, setting, command), f"{device.name} did not obey")
+    _wait(lambda: _has_obeyed(device, setting, command), f"{device.name} did not execute the orders")
     orders = OrdersByStick(operator.author, time.time_ns() // 1000)
-    say(f"a USB stick brought both to {device.name}, which executed them; the broker starts again")
+    say(f"{device.name} executed both from a USB stick; restarting the broker")
     fleet.broker.start()
     return orders
 

@@ -1,4 +1,4 @@
-"""The scene with the release: a bad file comes to one agent, which goes back by itself, and to no other one.
+"""The release scene: one agent installs a broken file and rolls back; no other agent receives it.
 
 The owners of all agents let operators install a model, which stays where their own check finds it good and a member
 acknowledges what is sent after it.
@@ -55,7 +55,7 @@ def release_and_go_back(fleet: Fleet, say: Callable[[str], None]) -> None:
     """
     path = fleet.folder / "model.bin"
     path.write_text(_BAD)
-    say(f"the operator releases a broken model for {len(fleet.agents)} agents, one of them first")
+    say(f"the operator releases a broken model to {len(fleet.agents)} agents, one of them first")
     whom = ",".join(device.author for device in fleet.agents)
     words = ("--for", whom, "--installer", _INSTALLER, "--waves", "1,100%", "--soak", "0s", "--patience", "1m")
     done = fleet.collector.covey("release", "create", str(path), *words)
@@ -69,7 +69,7 @@ def release_and_go_back(fleet: Fleet, say: Callable[[str], None]) -> None:
     if any(_model(device).read_text() != _GOOD for device in fleet.agents):
         raise TransientError("an agent is not on the model of before", hint="the logs are next to the devices' folders")
     others = releases[-1]["others"]
-    say(f"  the release stopped by itself: {count(others, 'other')} never received it, and all run the earlier model")
+    say(f"  the release stopped: {count(others, 'other agent')} never received it; all run the previous model")
 
 
 def _model(device: Device) -> Path:

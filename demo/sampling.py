@@ -1,4 +1,4 @@
-"""What both demos do with a fleet: let it sample while it is killed, have everything delivered, say how far it is."""
+"""Steps of both demos: sample while processes are killed, deliver everything, show progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 STEP_SECONDS = 0.25
 _DELIVER_SECONDS = 180
 _BEGIN_SECONDS = 120
-"""Until each agent has published something: an instant, but on a small machine, or a busy one."""
+"""Seconds until each agent must have published something; a small or busy machine needs most of them."""
 
 
 class Watch:

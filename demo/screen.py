@@ -1,4 +1,4 @@
-"""What the demo shows: one live line on a terminal, a plain line now and then elsewhere, a table at the end."""
+"""The demo's output: a live line on a terminal, otherwise a plain line now and then; a table at the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = ("device", "published", "in table", "missing", "duplicated", "wire B/r
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the fleet's readings are."""
+    """How many of the fleet's readings have reached each stage."""
 
     agents: int
     published: int
@@ -26,7 +26,7 @@ class Progress:
     relayed_bytes: int
     landed_messages: int
     in_table: int | None
-    """None where nobody fills a table meanwhile."""
+    """None if no process fills a table during sampling."""
 
     def line(self) -> str:
         """Return one line."""
@@ -49,11 +49,11 @@ class Screen:
         self._chaos = chaos
 
     def say(self, line: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
         self._console.print(line, style="bold red" if line.startswith("SIGKILL") else None)
 
     def show(self, progress: Progress, what: str) -> None:
-        """Show how far things are."""
+        """Show the progress."""
         line = f"{what}: {progress.line()}"
         if self._console.is_terminal:
             if self._status is None:

@@ -1,4 +1,4 @@
-"""The whole way of a reading, into Spark's tables, and the proof that each is there once."""
+"""The full demo: from a sensor to Spark's tables, and the proof that each reading is there once."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def run(options: argparse.Namespace, folder: Path) -> int:
         )
         orders = carry_orders(fleet, screen.say)
         release_and_go_back(fleet, screen.say)
-        screen.say("sampling is over; delivering what is on the way …")
+        screen.say("sampling has ended; delivering the remaining messages …")
         fleet.drain()
         watch.deliver()
-        screen.say("the vault holds everything; Spark takes in the rest …")
+        screen.say("everything is in the vault; waiting for Spark to write the rest …")
         if not _taken_in(ingest, orders, watch):
             ingest.stop()
             ingest.finish()
-        screen.say("another implementation reads vault and tables, by the protocol's document alone …")
+        screen.say("checking vault and tables with an independent implementation of the protocol …")
         found = _audited_from_outside(fleet, ingest)
     finally:
         screen.close()
@@ -139,22 +139,22 @@ def _conclude(fleet: Fleet, found: Audit, tables: Path, orders: OrdersByStick, s
     screen.table(rows)
     for finding in found.findings[:_SHOWN_FINDINGS]:
         screen.say(f"  {finding}")
-    screen.say("ordered while the broker was dead, and carried on a stick; the tables say:")
+    screen.say("orders carried on a USB stick while the broker was down, and their results in the tables:")
     for line in orders.obeyed(tables):
         screen.say(f"  {line}")
-    print(f"\nThe tables are in {tables}. Ask them, with or without Covey (docs/how-to/readers.md):")
+    print(f"\nThe tables are in {tables}. Query them, with or without Covey (docs/how-to/readers.md):")
     asked = "SELECT * FROM latest"
     print(f'  .venv/bin/covey tables query {tables} "{asked}"')
-    print("How fleet and readings are; the collector's state knows what its devices are called:")
+    print("A report on the fleet; it takes the device names from the collector's state:")
     print(f"  COVEY_STATE={fleet.collector.state} .venv/bin/covey tables report {tables} --html report.html")
     if wrong or not sum(row[1] for row in rows):
         print(
-            f"error: {wrong} readings missing, doubled or changed\nhint: the logs are in {fleet.folder}",
+            f"error: {wrong} readings missing, duplicated or changed\nhint: the logs are in {fleet.folder}",
             file=sys.stderr,
         )
         return 1
     if not orders.are_obeyed(tables):
-        print(f"error: an order, or its result, is in no table\nhint: the logs are in {fleet.folder}", file=sys.stderr)
+        print(f"error: the tables lack an order or its result\nhint: the logs are in {fleet.folder}", file=sys.stderr)
         return 1
     print("\nEvery reading is in the table exactly once, and so is every order with its result.")
     return 0
