@@ -38,3 +38,24 @@ def test_ahead_of_a_clock_that_nobody_has_set_is_no_mistake(tmp_path: Path, monk
     site.publisher.add("level", "m", ahead_us, 2.5)
     site.publisher.flush(site.ann.node)
     assert "published_times_replaced" not in site.ann.store.counters.values()
+
+
+def test_the_clock_is_asked_once_a_batch_and_again_after_it_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(tmp_path)
+    began_us, asked = site.wall_us(), list[int]()
+
+    def wall_us() -> int:
+        asked.append(began_us)
+        return began_us
+
+    monkeypatch.setattr(site, "wall_us", wall_us)
+    for second in range(100):
+        site.publisher.add("level", "m", began_us + second * 1_000_000, 2.5)
+    assert len(asked) == 1
+    site.publisher.flush(site.ann.node)
+    monkeypatch.setattr(site, "wall_us", lambda: began_us - 48 * _HOUR_US)
+    site.publisher.add("level", "m", began_us, 2.5)
+    site.publisher.flush(site.ann.node)
+    assert site.ann.store.counters.values()["published_times_replaced"] == 1
