@@ -19,11 +19,11 @@ from tests.integration.landed import landed
 from tests.meta.source_tree import ROOT
 from tests.waiting import wait_until
 
-_DEVICE = ROOT / "tests/outside/device"
+SECOND = ROOT / "tests/outside/device"
 _OWN = re.compile(r"""node:[a-z_]+|\./[a-z]+\.js""")
 
 
-def _node() -> str:
+def node() -> str:
     program = shutil.which("node")
     if program is None:
         pytest.fail("the second device needs Node 18 or later: apt install nodejs")
@@ -32,7 +32,7 @@ def _node() -> str:
 
 @pytest.mark.processes
 def test_it_passes_every_vector_of_its_roles() -> None:
-    done = subprocess.run([_node(), _DEVICE / "vectors.js"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([node(), SECOND / "vectors.js"], capture_output=True, text=True, timeout=60, check=False)
     assert not done.returncode, done.stderr + done.stdout
     passed, of = re.findall(r"(\d+) of (\d+) vectors passed", done.stdout)[0]
     assert passed == of
@@ -42,7 +42,7 @@ def test_it_passes_every_vector_of_its_roles() -> None:
 def test_it_shares_no_code_and_needs_no_package() -> None:
     required = [
         name
-        for source in sorted(_DEVICE.glob("*.js"))
+        for source in sorted(SECOND.glob("*.js"))
         for name in re.findall(r"""require\(['"]([^'"]*)['"]\)""", source.read_text(encoding="utf-8"))
     ]
     assert len(required) > 20
@@ -59,7 +59,7 @@ class Second:
         self._process: subprocess.Popen[bytes] | None = None
 
     def _words(self) -> list[str]:
-        return [_node(), str(_DEVICE / "device.js"), "--state", str(self.state)]
+        return [node(), str(SECOND / "device.js"), "--state", str(self.state)]
 
     def start(self, *words: str) -> None:
         """Start it; it says what happens, a line each, in its log."""

@@ -48,12 +48,12 @@ function readManifest(bytes) {
   const [fields, extensions] = structure(value, shapes, { known: [4] })
   const [, groupId, version, prev, mode, invited, members, bans, epoch, epochId, votes, issuer] = fields
   const rules = extensions.has(4) ? integer(2, 255)(extensions.get(4)) : 1
-  verify(issuer, 'covey/1 group manifest', document, mark) // M1
   const manifest = {
     groupId, version: BigInt(version), prev: prev.map(hexOf), mode, invited, members, bans, epoch: BigInt(epoch), epochId, votes,
     issuer: hexOf(issuer), rules, raw: bytes, hash: hexOf(hashOf(bytes)),
   }
   checkAlone(manifest, prev)
+  verify(issuer, 'covey/1 group manifest', document, mark) // M1, the dearest, comes last
   return manifest
 }
 

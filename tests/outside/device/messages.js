@@ -92,7 +92,8 @@ function readResumption(bytes) {
   const value = read(bytes, 2048)
   if (!Array.isArray(value)) throw malformed('resumption')
   const mapped = value.at(-1) instanceof Map
-  const found = ranges(MAXIMUM_RANGES + 1, 1)(mapped ? value.slice(0, -1) : value)
+  const found = list(tuple(place, place), MAXIMUM_RANGES + 1)(mapped ? value.slice(0, -1) : value)
+  if (found.some(([first, last]) => first > last)) throw malformed('range')
   checkExtensions(mapped ? value.at(-1) : null)
   return found
 }

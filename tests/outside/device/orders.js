@@ -113,7 +113,8 @@ class Authority {
   }
 
   signers(operation, known, removals, met, members = null) {
-    const words = [operation, ...this.approvals.filter(each => targetOf(each) === operation.id && has(known, each))]
+    const byOthers = each => targetOf(each) === operation.id && each.author !== operation.author && has(known, each)
+    const words = [operation, ...this.approvals.filter(byOthers)]
     const stands = word =>
       this.signs(word, met) &&
       (!members || members.has(word.author)) &&

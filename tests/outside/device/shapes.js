@@ -85,7 +85,12 @@ function structure(value, shapes, { optional = [], ...extension } = {}) {
 
 /** The one item of a structure of at most `bound` bytes, its extension map not counted */
 function read(bytes, bound) {
-  const value = decode(bytes, bound + MAXIMUM_EXTENSION_BYTES)
+  let value
+  try {
+    value = decode(bytes, bound + MAXIMUM_EXTENSION_BYTES)
+  } catch (error) {
+    throw bytes.length > bound ? limit('bytes') : error // there is no map that could be left out of account
+  }
   const mapped = Array.isArray(value) && value.at(-1) instanceof Map ? encode(value.at(-1)).length : 0
   if (bytes.length - mapped > bound) throw limit('bytes')
   return value

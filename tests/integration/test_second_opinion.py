@@ -1,0 +1,203 @@
+"""The product and the second implementation judge alike: random graphs, random histories, structures that were changed.
+
+`tests/outside/device/judge.js` shares no code with the product. Both see the same bytes, and must say the same of them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import cbor2
+import pytest
+
+from covey.adapters.sqlite.store import empty_history
+from covey.core import crypto
+from covey.core.group.manifest import Mode
+from covey.core.group.trust import GroupTrust
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Operation
+from covey.core.history.orders import Approval
+from covey.core.orders.authority import Pins, weigh_orders
+from covey.errors import RemoteError
+from tests.integration.test_second_device import SECOND, node
+from tests.rival_manifests import GROUP, ManifestWriter, in_some_order
+from tests.vectors import load
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY
+from tests.vectors.makers.orders import adds, as_they_may_come, order, removes, said
+from tests.vectors.test_growth import READERS
+
+pytestmark = pytest.mark.processes
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def ask() -> Iterator[Ask]:
+    """Ask the second implementation."""
+    words = [node(), str(SECOND / "judge.js")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        to, answers = process.stdin, process.stdout
+
+        def question(what: str, **fields: Any) -> Any:
+            to.write(json.dumps({"ask": what, **fields}) + "\n")
+            to.flush()
+            return json.loads(answers.readline())
+
+        yield question
+        to.close()
+
+
+def _code(judge: Callable[[], object]) -> str | None:
+    try:
+        judge()
+    except RemoteError as error:
+        return error.code
+    return None
+
+
+@pytest.mark.parametrize("mode", [Mode.INVITES_ONLY, Mode.ADMIN_INVITES, Mode.PERSONAL])
+def test_both_find_the_same_members_in_random_graphs(ask: Ask, mode: Mode) -> None:
+    for seed in range(30):
+        chance = random.Random(f"{mode} {seed}")
+        writer = ManifestWriter(chance, mode)
+        for _ in range(2):
+            writer.write(calm=chance.randint(1, 3), stormy=chance.randint(3, 8))
+        ordered = in_some_order(writer.written, chance)
+        strays = [chance.choice(ordered) for _ in range(2)]
+        offered = [*ordered[:1], *(each for one in ordered[1:] for each in (one, *strays))]
+        trust = GroupTrust(GROUP, ordered[0])
+        outcomes = []
+        for each in offered[1:]:
+            held = trust.holds(each.hash)
+            code = _code(partial(trust.offer, each))
+            outcomes.append(code or ("unchanged" if held else "accepted"))
+        found = ask("manifests", manifests=[each.raw.hex() for each in offered])
+        current = trust.current
+        assert current is not None
+        assert found["outcomes"] == outcomes, seed
+        assert found["heads"] == sorted(each.hash.hex() for each in trust.heads()), seed
+        assert found["members"] == [
+            [m.keys.signing_public.hex(), m.keys.noise_public.hex(), m.label, m.role, m.since] for m in current.members
+        ], seed
+        assert found["banned"] == sorted([each.signing_public.hex(), each.since] for each in current.banned), seed
+        assert found["conflict"] == trust.conflict, seed
+        assert found["current"] == (None if trust.conflict else current.hash.hex()), seed
+
+
+def test_both_find_the_same_operators_and_orders_in_random_histories(ask: Ask) -> None:
+    people = (ALICE, BOB, CAROL, MALLORY)
+    members = frozenset(each.signing_public for each in people)
+    for seed in range(150):
+        chance = random.Random(f"orders {seed}")
+        written: list[Operation] = []
+        for place in range(chance.randint(1, 16)):
+            parents = chance.sample(written[-4:], min(len(written[-4:]), chance.choice((0, 1, 1, 2))))
+            about = chance.randrange(4)
+            body = chance.choice([adds(people[about]), removes(people[about]), order(about)])
+            if written and chance.random() < 0.25:
+                body = Approval(chance.choice(written).id)
+            written.append(said(chance.choice(people), body, *parents, log=str(place)))
+        pins = Pins(frozenset(each.signing_public for each in people[: chance.randint(1, 2)]), chance.choice((1, 1, 2)))
+        with empty_history() as tables:
+            for operation in as_they_may_come(written):
+                tables.add(operation, 1, 0)
+            weighed = weigh_orders(tables, GROUP_ID, pins, members, (), kind=OperationKind.COMMAND)
+        found = ask(
+            "orders",
+            operations=[each.raw.hex() for each in written],
+            pinned=[each.hex() for each in pins.operators],
+            threshold=pins.threshold,
+            members=[each.hex() for each in members],
+        )
+        assert found["operators"] == sorted(each.hex() for each in weighed.operators), seed
+        assert found["counts"] == sorted(each.id.hex() for each in weighed.orders if each.counts), seed
+
+
+def _changed(value: Any, chance: random.Random) -> Any:
+    """Return a value with one part of it exchanged, left out, repeated or made longer."""
+    if isinstance(value, list) and value and chance.random() < 0.75:
+        place = chance.randrange(len(value))
+        what = chance.random()
+        if what < 0.12:
+            return value[:place] + value[place + 1 :]
+        if what < 0.2:
+            return [*value[:place], value[place], *value[place:]]
+        return [*value[:place], _changed(value[place], chance), *value[place + 1 :]]
+    strange: list[Any] = [
+        *(
+            0,
+            1,
+            2,
+            -1,
+            23,
+            255,
+            256,
+            2**40 - 1,
+            2**40,
+            2**63 - 1,
+            2**63,
+            True,
+            None,
+            "",
+            "x",
+            "a b",
+            b"",
+            b"\0",
+            [],
+            {},
+        ),
+        *({1: 0}, {2: 0}, {3: [1]}, bytes(32), bytes(16), b"\x07" * 32, "é" * 40, [0], [[]], 1.5),
+    ]
+    if isinstance(value, bytes) and value and chance.random() < 0.5:
+        return value[:-1] if chance.random() < 0.5 else value + b"\0"
+    if isinstance(value, int) and chance.random() < 0.5:
+        return value + chance.choice((-1, 1))
+    return chance.choice(strange)
+
+
+_SIGNED = {
+    "message": b"covey/1 message",
+    "operation": b"covey/1 operation",
+    "group manifest": b"covey/1 group manifest",
+    "vote": b"covey/1 vote",
+    "revoke": b"covey/1 revoke",
+}
+_STRUCTURES = sorted(READERS)
+_SIGNERS = {each.signing_public: each for each in (ALICE, BOB, CAROL, MALLORY)}
+
+
+def test_both_refuse_the_same_changed_structures_with_the_same_codes(ask: Ask) -> None:
+    samples: dict[str, list[bytes]] = {}
+    for vector in load("growth")["vectors"]:
+        if vector["code"] is None:
+            samples.setdefault(vector["structure"], []).append(bytes.fromhex(vector["bytes"]))
+    differ = []
+    for structure in _STRUCTURES:
+        for seed in range(80):
+            chance = random.Random(f"{structure} {seed}")
+            raw = _mutant(structure, chance.choice(samples[structure]), chance)
+            wanted = _code(partial(READERS[structure], raw))
+            found = ask("read", structure=structure, bytes=raw.hex())
+            if found != wanted:
+                differ.append((structure, seed, wanted, found, raw.hex()[:400]))
+    assert not differ, "\n".join(map(str, differ))
+
+
+def _mutant(structure: str, raw: bytes, chance: random.Random) -> bytes:
+    value = cbor2.loads(raw)
+    if structure not in _SIGNED:
+        if chance.random() < 0.1:
+            place = chance.randrange(len(raw))
+            return raw[:place] + bytes([raw[place] ^ 1 << chance.randrange(8)]) + raw[place + 1 :]
+        return cbor2.dumps(_changed(value, chance), canonical=True)
+    document = cbor2.dumps(_changed(cbor2.loads(value[1]), chance), canonical=True)
+    signer = next((each for key, each in _SIGNERS.items() if bytes(key) in document), ALICE)
+    signature = crypto.sign(_SIGNED[structure], document, signer) if chance.random() < 0.85 else bytes(64)
+    return cbor2.dumps([signature, document], canonical=True)

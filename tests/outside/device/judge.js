@@ -1,0 +1,88 @@
+#!/usr/bin/env node
+// Says what this device makes of structures and graphs: a question in JSON on each line of its input, an answer on each of its output.
+'use strict'
+const readline = require('node:readline')
+const { Refused } = require('./cbor.js')
+const { Group } = require('./groups.js')
+const { History, readBody, readOperation } = require('./history.js')
+const { readManifest } = require('./manifests.js')
+const { Authority } = require('./orders.js')
+const { read } = require('./readers.js')
+
+const hex = text => Buffer.from(text, 'hex')
+
+/** What an action gives, or the code with which it is refused */
+function outcome(action) {
+  try {
+    return action()
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error
+    return error.code
+  }
+}
+
+/** A manifest each for a group that begins with the first one: outcomes, and what holds then */
+function manifests({ manifests: raws }) {
+  const group = Group.of(readManifest(hex(raws[0])))
+  const outcomes = raws.slice(1).map(raw => outcome(() => group.offer(hex(raw))))
+  const { members, bans } = group.graph.state()
+  return {
+    outcomes,
+    members: [...members.values()].sort((one, other) => (one.id < other.id ? -1 : 1)).map(member => [
+      member.id, member.noise.toString('hex'), member.label, member.role, Number(member.since),
+    ]),
+    banned: [...bans.values()].map(ban => [ban.id, Number(ban.since)]).sort(),
+    heads: group.graph.heads().map(head => head.hash).sort(),
+    conflict: group.graph.current() === null,
+    current: group.graph.current()?.hash ?? null,
+  }
+}
+
+/** Operations in the order in which they come, until nothing more is taken */
+function historyOf({ group, manifests: raws, operations }) {
+  const known = raws.map(raw => readManifest(hex(raw)))
+  const last = known.at(-1)
+  const graph = {
+    get: id => known.find(each => each.hash === id),
+    state: () => ({ members: new Map(last.members.map(member => [member.id, member])) }),
+  }
+  const history = new History(hex(group), graph)
+  let waiting = operations.map(raw => readOperation(hex(raw)))
+  for (let before = Infinity; waiting.length < before; ) {
+    before = waiting.length
+    waiting = waiting.filter(operation => outcome(() => history.offer(operation)) === 'waits')
+  }
+  return history
+}
+
+function operations(question) {
+  const history = historyOf(question)
+  return {
+    ids: history.inOrder().map(each => each.id),
+    heads: history.heads().map(each => each.id).sort(),
+    void: [...history.voids()].sort(),
+  }
+}
+
+function orders({ operations: raws, pinned, threshold, members }) {
+  const history = new History(Buffer.alloc(32), null)
+  const read = raws.map(raw => readOperation(hex(raw))).sort((one, other) => one.height - other.height)
+  for (const operation of read) {
+    const entry = { ...operation, fields: readBody(operation.kind, operation.body) }
+    history.take(entry, operation.parents.map(id => history.held.get(id)))
+  }
+  const authority = new Authority(history, new Set(pinned), threshold, new Set(members))
+  return { operators: [...authority.operators()].sort(), counts: [...authority.counting()].map(order => order.id).sort() }
+}
+
+const QUESTIONS = {
+  read: ({ structure, bytes }) => outcome(() => (read(structure, hex(bytes)), null)),
+  manifests,
+  operations,
+  orders,
+}
+
+readline.createInterface({ input: process.stdin }).on('line', line => {
+  const question = JSON.parse(line)
+  process.stdout.write(JSON.stringify(QUESTIONS[question.ask](question)) + '\n')
+})
