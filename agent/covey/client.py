@@ -236,7 +236,7 @@ class Client:
     def set_preference(self, key: str, value: str | None, group: str | None = None) -> None:
         """Set how the person wants something, on all their devices, durably; None: no longer.
 
-        `group`: for one of the person's groups alone, the beginning of its id.
+        `group`: for one of the person's groups alone, start of its id.
         """
         self._done(calls.set_preference(key, value, group))
 

@@ -103,7 +103,7 @@ class ContentClient:
         """
         *_, last = self.fetch(ref, group, wait_s)
         if last.get("state") != "here":
-            why = {"wrong": "is not what its author says", "locked": "is here, and nobody has given its key yet"}
+            why = {"wrong": "is not what its author says", "locked": "is here, but no member has sent its key yet"}
             raise LocalError(f"'{ref}' {why.get(str(last.get('state')), 'has not arrived yet')}")
         with closing(self._connect()) as connection:
             answer = connection.answer(Call("GET", f"{_path(str(last['id']))}/file", bytes, {"group": group}))

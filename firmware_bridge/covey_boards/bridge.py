@@ -283,7 +283,7 @@ class Bridge:
         try:
             kind, *fields = line_orders.from_line(content)
         except messages.WireError:
-            self._warn_once(line, node, "says what this Covey does not understand: has it a newer firmware?")
+            self._warn_once(line, node, "sent an unknown message; its firmware may be newer than this Covey")
             return True
         line.sleeps_until_us = None
         if kind == messages.IDENTIFY:
@@ -293,7 +293,7 @@ class Bridge:
         elif kind == messages.TROUBLE:
             self._take_trouble(line, fields[0], now)
         elif line.board is None:
-            self._warn_once(line, node, "speaks before it says who it is")
+            self._warn_once(line, node, "sent a message before it identified itself")
         elif kind == line_orders.SLEEP:
             self._take_sleep(line, fields[0], now)
         elif kind == messages.CARRY:
@@ -322,7 +322,7 @@ class Bridge:
         except MalformedError:
             proven = False
         if not proven or len(software.encode()) > MAXIMUM_SOFTWARE_BYTES:
-            self._warn_once(line, node, "does not prove who it is")
+            self._warn_once(line, node, "did not prove its identity")
             return
         board = AttachedBoard(
             line.link.port,
@@ -377,11 +377,13 @@ class Bridge:
                 node.forward(board.keys.signing_public, recipient, envelope, now)
         except OutboxFullError as error:
             node.discard()
-            self._warn_once(line, node, f"waits: {error}")
+            self._warn_once(line, node, f"must wait: {error}")
             return False
         except LocalError as error:
             node.discard()
-            self._warn_once(line, node, f"is not carried for: {error}" + (f" ({error.hint})" if error.hint else ""))
+            self._warn_once(
+                line, node, f"has a message that is not forwarded: {error}" + (f" ({error.hint})" if error.hint else "")
+            )
         return True
 
     def _warn_once(self, line: Line, node: Node, what: str) -> None:
@@ -471,7 +473,7 @@ class Bridge:
             ]
             copy = f"it has the identity of the board on {twins[0]}: remove identity.key from the copy" if twins else ""
             if copy and copy != line.copy:
-                self._warn_once(line, node, f"is a copy, or has one: {copy}")
+                self._warn_once(line, node, f"is a copy or was copied: {copy}")
             if copy != line.copy:
                 line.copy, line.note_at_us = copy, 0
 

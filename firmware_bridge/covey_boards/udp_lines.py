@@ -172,5 +172,5 @@ class UdpLines:
             del self._lines[address]
         line.has_ended = True
         line.queues.close()
-        line.queues.put(SerialDown("another board has its place"))
+        line.queues.put(SerialDown("another board uses its place"))
         return True

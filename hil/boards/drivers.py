@@ -231,7 +231,7 @@ def open_driver(name: str) -> Driver:
         for board in _attached_boards():
             if board.port == str(Path(name).resolve()) or board.port == name:
                 return board
-        raise runtimes.MissingError(f"{name} is no board that {BOARDS.name} names")
+        raise runtimes.MissingError(f"{name} is not a board that {BOARDS.name} names")
     tool = runtimes.RUNTIMES[name]()
     if name == "unix32":
         return UnixPort(name, tool, "x86")

@@ -217,7 +217,7 @@ def _print_line(progress: Progress, lag: Lag | None) -> None:
     if progress.losses:
         line += f", {progress.losses} losses"
     if progress.repeats:
-        line += f", {progress.repeats} messages once more"
+        line += f", {progress.repeats} duplicate messages"
     if progress.quarantined:
         line += f", {progress.quarantined} quarantined"
     if progress.repaired:

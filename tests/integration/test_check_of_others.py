@@ -55,7 +55,7 @@ def test_a_broker_with_our_rules(new_gateway: Callable[[str], Gateway]) -> None:
             {"this device can read messages to other devices", "the broker shows this device its statistics ($SYS)"},
         ),
         ("pattern readwrite covey/1/in/+\n", {"this device can read messages to other devices"}),
-        ("pattern readwrite covey/1/in/%u\n", {"the broker does not let this device send to others"}),
+        ("pattern readwrite covey/1/in/%u\n", {"the broker does not allow this device to send to others"}),
     ],
 )
 def test_a_broker_with_other_rules(tmp_path: Path, rules: str, says: set[str]) -> None:

@@ -104,7 +104,7 @@ def test_a_folder_that_members_share_brings_a_file_while_its_author_is_away(
         path.write_bytes(bytes(path.stat().st_size))
     got = tmp_path / "got past the store"
     getting = shed.start_beside("file", "get", "damaged", "-o", str(got))
-    complaint = "the object store sent data that is not part of the file; it is not asked for this file again"
+    complaint = "sent data that is not part of the file; the file is not requested there again"
     wait_until(lambda: complaint in shed.log.read_text(), "what is wrong there is said")
     hub.start("run", "--no-sensors")
     assert getting.wait(GUARD_S) == 0

@@ -31,9 +31,9 @@ def test_everybody_can_read_it_on_a_telephone_too(browser: Browser, tmp_path: Pa
     loaded: list[str] = []
     page.on("request", lambda request: loaded.append(request.url))
     page.goto(file.as_uri())
-    expect(page.locator("#summary")).to_have_text("2 devices: 2 heard, 0 silent, 1 with an unsure clock")
+    expect(page.locator("#summary")).to_have_text("2 devices: 2 seen, 0 silent, 1 with an unsynchronised clock")
     expect(page.get_by_role("rowheader", name="aaaaaaaa pump").first).to_be_visible()
-    expect(page.get_by_role("img", name="Readings that arrived")).to_be_visible()
+    expect(page.get_by_role("img", name="Arrived readings")).to_be_visible()
     is_readable(page)
     page.set_viewport_size({"width": 1280, "height": 800})
     is_readable(page)

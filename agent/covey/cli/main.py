@@ -45,7 +45,7 @@ _TOPICS = {
         "setting": ("setting", "change a setting on many devices, and see the result"),
         "order": ("order", "run an action on many devices, and see the result"),
         "history": ("history", "read the group's history, or post a note"),
-        "message": ("message", "send and receive messages, and see what waits"),
+        "message": ("message", "send and receive messages, and list waiting ones"),
         "file": ("file", "offer files to a group, and fetch them"),
         "release": ("release", "install an update in waves; stop when devices fail"),
         "installer": ("installer", "run an installer that the owner defined, as the agent does"),

@@ -40,8 +40,8 @@ _ENVIRONMENT = (
 
 _FILES = (
     ("/var/lib/covey", "the state of the machine's own agent (mode 0700); other users: ~/.local/state/covey"),
-    ("identity.key", "this device's signing key; a backup of it must never run beside the original"),
-    ("noise.keys", "the keys that messages to this device are sealed to; a backup needs both"),
+    ("identity.key", "this device's signing key; a backup of it must never run next to the original"),
+    ("noise.keys", "the keys that decrypt messages to this device; a backup needs both"),
     ("state.sqlite", "outbox, inbox, groups"),
     ("relay.password", "this device's broker password"),
     ("relay.pem", "this device's certificate for the broker, with its key"),

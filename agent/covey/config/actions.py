@@ -121,7 +121,7 @@ def read_action(name: str, text: str, where: str) -> ActionDefinition:
     used = {found for word in (*argv, stdin) for found in PLACEHOLDER.findall(word)}
     if used != {*arguments}:
         odd = min(used ^ {*arguments})
-        what = "is an argument that argv and input do not use" if odd in arguments else "is no argument"
+        what = "is an argument that argv and input do not use" if odd in arguments else "is not an argument"
         raise ConfigurationError(f"{where}: {{{odd}}} {what}", hint=_HINT)
     most_kib = MAXIMUM_ACTION_OUTPUT_BYTES // KIB
     bounds = ProgramBounds(

@@ -376,7 +376,7 @@ function showDevice(found) {
   document.title = `${device.label || device.device} – Covey`;
   fact("Key", device.key);
   fact("Presence", presence(device));
-  fact("Heard", living("span", device.seen_at_us));
+  fact("Last seen", living("span", device.seen_at_us));
   fact("Groups", found.groups.map(titled).join(", "));
   if (device.landed_at_us !== null) fact("Landed", living("span", device.landed_at_us));
   if (device.lag_seconds !== null) fact("Lag", duration(device.lag_seconds * 1e6));

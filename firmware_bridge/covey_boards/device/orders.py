@@ -229,7 +229,7 @@ class OrderTaking:
             raise cbor.WireError("not_for_us")
         wrong = None
         if not self._readable:
-            wrong = "action_records_lost", "this board has lost its records of what it did"
+            wrong = "action_records_lost", "this board has lost its record of what ran"
         elif sealed is not None:
             wrong = "setting_not_secret", "a board reads no secrets"
         for each in self._set:
@@ -257,7 +257,7 @@ class OrderTaking:
     def _check_new(self, entry):
         """Rules 3 to 5."""
         if not self._readable:
-            raise Refused("action_records_lost", "this board has lost its records of what it did")
+            raise Refused("action_records_lost", "this board has lost its record of what ran")
         twins = [each for each in self._kept if each[1] == entry[1] and each is not entry]
         below = [each for each in self._floors if each[0] == entry[2] and each[1] >= entry[3]]
         if twins or (below and entry not in self._kept):

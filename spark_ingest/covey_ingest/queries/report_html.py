@@ -74,12 +74,12 @@ def _plots(report: FleetReport) -> list[str]:
     first, last = min(found), max(found)
     axis = TimeAxis(report.first_us + first * report.interval_us, report.interval_us, last - first + 1)
     rows = [found.get(interval, {}) for interval in range(first, last + 1)]
-    plots = [over_time("Readings that arrived", axis, [row.get("readings") or 0 for row in rows])]
+    plots = [over_time("Arrived readings", axis, [row.get("readings") or 0 for row in rows])]
     latency = {name: [row.get(f"{name}_s") for row in rows] for name in ("p50", "p99")}
     if any(value is not None for value in latency["p50"]):
         plots.append(lines_over_time("Seconds from reading to collector", axis, latency))
     quality = [(printable(row["time_quality"] or "-"), row["readings"]) for row in report.sections["time_quality"]]
-    plots += [shares("Readings by quality of time", quality)] if quality else []
+    plots += [shares("Readings by time quality", quality)] if quality else []
     gaps = [(printable(f"{row['state']} {row['reason']}".strip()), row["gaps"]) for row in report.sections["gaps"]]
     plots += [shares("Gaps", gaps)] if gaps else []
     plots += _curves(report)

@@ -21,7 +21,7 @@ COLUMNS = {
 
 VIEWS = (
     """CREATE VIEW ordered AS
-       SELECT author, operation, kind, left(selector, 520) AS for_whom, ordered_at, received_at,
+       SELECT author, operation, kind, left(selector, 520) AS selector, ordered_at, received_at,
               concat_ws(' ', subject, CASE WHEN secret THEN '(secret)' ELSE left(nullif(value, '{}'), 80) END) AS what
        FROM orders""",
     """CREATE VIEW told AS
@@ -46,15 +46,15 @@ SECTIONS = {
             SELECT operation, string_agg(devices || ' ' || state, ', ' ORDER BY devices DESC, state) AS result,
                    min(heard) AS heard, max(done) AS done, max(received_at) AS received_at
             FROM states GROUP BY operation)
-        SELECT author, coalesce(kind, 'not here yet') AS kind, coalesce(what, left(operation, 8)) AS what, for_whom,
-               epoch_us(ordered_at) AS ordered_us, epoch_us(heard) AS heard_us, epoch_us(done) AS done_us, result
+        SELECT author, coalesce(kind, 'not here yet') AS kind, coalesce(what, left(operation, 8)) AS what, selector,
+               epoch_us(ordered_at) AS ordered_us, epoch_us(heard) AS reported_us, epoch_us(done) AS done_us, result
         FROM ordered FULL JOIN results USING (operation)
         WHERE epoch_us(greatest(ordered.received_at, results.received_at)) >= $since
               AND (starts_with(author, $author) OR result IS NOT NULL)
         ORDER BY greatest(ordered.received_at, results.received_at) DESC, operation LIMIT 20""",
     "undone_orders": """
         SELECT told.author, coalesce(what, left(operation, 8)) AS what, state, code, left(why, 80) AS why,
-               epoch_us(heard) AS heard_us, epoch_us(done) AS done_us
+               epoch_us(heard) AS reported_us, epoch_us(done) AS done_us
         FROM told LEFT JOIN ordered USING (operation)
         WHERE state NOT IN ('done', 'applied') AND epoch_us(told.received_at) >= $since
         ORDER BY told.received_at DESC, told.author LIMIT 20""",

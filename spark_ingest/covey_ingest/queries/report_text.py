@@ -48,11 +48,11 @@ def facts(report: FleetReport) -> Iterator[str]:
         return
     if devices:
         unsure = fleet["clock_unsure"]
-        yield f"{devices} devices: {devices - silent} heard, {silent} silent, {unsure} with an unsure clock"
+        yield f"{devices} devices: {devices - silent} seen, {silent} silent, {unsure} with an unsynchronised clock"
     else:
-        yield "the devices are counted when the ingest goes on"
+        yield "the next micro-batch counts the devices"
     if fleet["with_open_gaps"]:
-        yield f"{fleet['with_open_gaps']} devices with gaps that they do not explain"
+        yield f"{fleet['with_open_gaps']} devices with unexplained gaps"
     yield f"{traffic['readings']} readings in {traffic['messages']} messages of {traffic['devices']} devices"
 
 
@@ -63,20 +63,20 @@ def tables(report: FleetReport) -> Iterator[Table]:
     spans = {"landed": "reading to collector", "ingested": "collector to table"}
     yield Table(
         "Latency",
-        ["way", *points],
+        ["path", *points],
         [[spans[way], *(_seconds(each[p]) for p in points)] for way, each in report.latency_s.items() if each],
         "no reading with a synchronised clock",
     )
     section = _Sections(report)
-    yield section.table("time_quality", "Quality of time", ["time_quality", "readings", "devices"], "no readings")
+    yield section.table("time_quality", "Time quality", ["time_quality", "readings", "devices"], "no readings")
     columns = ["state", "reason", "gaps", "batches", "devices", "since_us"]
-    yield section.table("gaps", "Gaps", columns, "none: every batch of telemetry came")
-    yield section.table("losses", "Losses that devices admit", ["reason", "records", "messages", "devices"], "none")
+    yield section.table("gaps", "Gaps", columns, "none: every batch of telemetry arrived")
+    yield section.table("losses", "Losses reported by devices", ["reason", "records", "messages", "devices"], "none")
     yield section.table("quarantine", "Quarantine", ["reason", "entries", "devices", "example"], "empty")
-    columns = ["author", "kind", "what", "for_whom", "ordered_us", "heard_us", "done_us", "result"]
-    yield section.table("orders", "Orders, and what became of them", columns, "none")
-    columns = ["author", "what", "state", "code", "why", "heard_us", "done_us"]
-    yield section.table("undone_orders", "Not done, or not well", columns, "none")
+    columns = ["author", "kind", "what", "selector", "ordered_us", "reported_us", "done_us", "result"]
+    yield section.table("orders", "Orders and their results", columns, "none")
+    columns = ["author", "what", "state", "code", "why", "reported_us", "done_us"]
+    yield section.table("undone_orders", "Orders that failed or are open", columns, "none")
     yield section.table("series", "Busiest series", ["name", "unit", "readings", "devices"], "none")
     columns = ["author", "last_seen_us", "time_quality", "boots", "open_gaps"]
     yield section.table("silent_devices", "Silent for longest", columns, "none")
@@ -87,7 +87,7 @@ def _devices(report: FleetReport) -> Table:
     columns = ["author", "last_seen_us", "lag_seconds", "time_quality", "boots", "open_gaps", "readings", "firmware"]
     columns += ["gateway"] if any(row["gateway"] for row in rows) else []
     left = report.fleet["devices"] - len(rows)
-    more = f"and {left} more, which are well, or as far as these" if left > 0 else ""
+    more = f"and {left} more, without problems, or like these" if left > 0 else ""
     bad = frozenset(place for place, row in enumerate(rows) if row["silent"] or row["open_gaps"])
     table = _Sections(report).table("devices", "Devices", columns, "none counted yet")
     return replace(table, more=more, bad=bad)
@@ -130,7 +130,7 @@ class _Sections:
             return _seconds(value)
         if column == "firmware":
             return printable(value.partition(";")[0], 40)
-        if column in {"author", "gateway", "for_whom"}:
+        if column in {"author", "gateway", "selector"}:
             return ", ".join(map(self._named, value.split(",")))[:80]
         return printable(value)[:80] if isinstance(value, str) else str(value)
 
@@ -141,7 +141,7 @@ class _Sections:
 
 
 _KEY_DIGITS = 64
-_HEADS = {"author": "device", "lag_seconds": "lag", "firmware": "version"}
+_HEADS = {"author": "device", "lag_seconds": "lag", "firmware": "version", "selector": "for"}
 
 
 def _seconds(value: float) -> str:

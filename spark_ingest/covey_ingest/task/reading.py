@@ -34,7 +34,7 @@ def work_rows(
         code, _, mark = work.trouble.partition(" ")
         detail = f"the node's vault manifest or a range of it ({mark}) was not followed; its last good position is kept"
         if code == UnknownVaultKeyError.code:
-            detail = f"{UnknownVaultKeyError()}; a fresh copy of the key file, or 'covey vault new-reader', mends it"
+            detail = f"{UnknownVaultKeyError()}; fix: a fresh copy of the key file, or 'covey vault new-reader'"
         yield quarantine_rows(wanted, Origin(work.node, None, None, vault), code, detail)
     passed_over = False
     for planned in work.entries:

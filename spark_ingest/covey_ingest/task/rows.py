@@ -132,7 +132,7 @@ def quarantine_rows(
 
 def repaired_rows(wanted: Selection, origin: Origin, span: tuple[int, int]) -> pa.RecordBatch:
     """Return one row that says: these positions were passed over, and have been read now."""
-    return _whole(wanted, origin, RowKind.REPAIRED, RowKind.REPAIRED.value, "what was passed over has been read", span)
+    return _whole(wanted, origin, RowKind.REPAIRED, RowKind.REPAIRED.value, "skipped segments have been read", span)
 
 
 def _whole(

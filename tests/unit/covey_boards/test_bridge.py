@@ -233,7 +233,7 @@ def test_telemetry_of_a_board_that_was_removed_is_refused_and_said_once(gateway:
         gateway.board.measure()
         gateway.run(0.2)
     assert gateway.device.store.outbox.totals()[0] == queued
-    assert sum("is not carried for" in line for line in gateway.reports) == 1
+    assert sum("has a message that is not forwarded" in line for line in gateway.reports) == 1
     assert len(gateway.board.ring) == 5  # it keeps all
 
 
@@ -249,7 +249,7 @@ def test_a_proof_of_another_key_is_none(gateway: Gateway) -> None:
     gateway.board.keys = replace(gateway.board.keys, noise_public=other.keys.noise_public)
     gateway.run(2)
     assert gateway.device.store.boards.all() == []
-    assert sum("does not prove" in line for line in gateway.reports) == 1
+    assert sum("did not prove" in line for line in gateway.reports) == 1
     assert gateway.board.times == []
 
 
@@ -400,12 +400,12 @@ def test_a_boards_error_is_shown_until_it_restarts(gateway: Gateway) -> None:
     [board] = gateway.device.store.boards.all()
     assert board.trouble.startswith("covey.json: what of")
     assert len(board.trouble.encode()) <= MAXIMUM_TROUBLE_BYTES
-    [line] = [line for line in gateway.reports if "says:" in line]
+    [line] = [line for line in gateway.reports if "reports:" in line]
     assert "\x1b" not in line
     for number in range(100):
         gateway.board.say(messages.TROUBLE, f"trouble {number}")
         gateway.run(0.1)
-    assert len([line for line in gateway.reports if "says:" in line]) == 1, "once a minute"
+    assert len([line for line in gateway.reports if "reports:" in line]) == 1, "once a minute"
     gateway.run(6)
     assert gateway.device.store.boards.all()[0].trouble == "trouble 99"
     gateway.kill()

@@ -200,6 +200,6 @@ def _typed(*, twice: bool) -> bytearray:
     import getpass
 
     typed = getpass.getpass("passphrase: ")
-    if twice and getpass.getpass("once more: ") != typed:
+    if twice and getpass.getpass("repeat: ") != typed:
         raise UsageError("the two passphrases differ")
     return bytearray(typed, "utf-8")

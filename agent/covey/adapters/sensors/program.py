@@ -146,7 +146,7 @@ class ProgramSensor:
             try:
                 readings += readings_from_line(line, self._clock.monotonic_us())
             except ReadingError as error:
-                failure = f"it prints what is no SenML: {error}"
+                failure = f"its output is not SenML: {error}"
                 unreadable += 1
         return Measurement(readings, failure, dropped=_unreadable(unreadable))
 

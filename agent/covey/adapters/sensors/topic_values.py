@@ -69,7 +69,7 @@ class TopicValues:
             name = "/".join([*levels, *filter(None, [each.name or (segment(keys[-1]) if keys else "")])])
             time_us = _time_us(_at(document, _keys(each.time))) if each.time else None
             if value is None:
-                self._drop(Drop.VALUE, f"{name or topic}: what is published there is no value")
+                self._drop(Drop.VALUE, f"{name or topic}: the published payload is not a value")
             elif self._admitted(name, now_s):
                 found.append(Reading(name, each.unit, time_us, value))
         return found

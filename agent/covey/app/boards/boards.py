@@ -208,7 +208,7 @@ def restart(device: Device, port: str) -> None:
 
     if _wait(device, [port], restarted, _ANSWER_S) is None:
         _check_starts(device, port)
-        raise LocalError(f"no board {'came back' if asked_at else 'answers'} on {port}")
+        raise LocalError(f"no board {'answers after the restart' if asked_at else 'answers'} on {port}")
 
 
 def flash(device: Device, port: str, progress: Callable[[str], None]) -> Flashed:

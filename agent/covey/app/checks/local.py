@@ -88,9 +88,9 @@ def clock(device: Examined) -> Iterator[Seen]:
     """Whether times can be believed. Covey works without; TLS and the people who read the tables do not."""
     if was_never_set():
         yield error(
-            "the clock has not been set: it says a year before 2025",
-            "set it, or install a time service (apt-get install systemd-timesyncd); until then Covey counts on from "
-            "the last time it knew, and does not see that a relay's certificate has expired since",
+            "the clock was never set: it shows a year before 2025",
+            "set it, or install a time service (apt-get install systemd-timesyncd); until then Covey "
+            "continues from the last known time, and cannot detect that a relay's certificate has expired",
         )
     elif not device.clock.synchronised():
         yield warning("the clock is not synchronised", "timedatectl shows why; readings are marked until it is")
@@ -285,7 +285,7 @@ def agreement(device: Examined) -> Iterator[Seen]:
         elif found.others or found.never:
             yield warning(
                 f"{name} version {group.version}: {_who_agrees(found, labels)}",
-                "devices that are behind ask for it when they are online; 'covey status --json' lists them",
+                "devices with older versions request it when online; 'covey status --json' lists them",
             )
         else:
             yield ok(f"{name} version {group.version}: {_who_agrees(found, labels)}")

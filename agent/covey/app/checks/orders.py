@@ -119,7 +119,9 @@ def installers(device: Examined) -> Iterator[Seen]:
     for each in under_way:
         phase = each.phase.name.lower().replace("_", " ")
         why = f": {each.why}" if each.why else ""
-        yield warning(f"{each.action} is still on trial: {phase}{why}", "the trial ends by itself: see 'covey order'")
+        yield warning(
+            f"{each.action} is still on trial: {phase}{why}", "the trial ends automatically: see 'covey order'"
+        )
     quiet = not under_way
     for record in last:
         result, action = record.result, record.command.action

@@ -72,7 +72,7 @@ def relay_accounts(device: Examined) -> Iterator[Seen]:
     if others:
         yield warning(
             f"{_counted(others, 'account')} of devices in no group of this device",
-            "if nobody waits to join with it: covey broker remove KEY",
+            "if no device is waiting to join with it: covey broker remove KEY",
         )
     if not lacking and not others:
         yield ok(f"{count(len(found), 'account')}, one for each member")
@@ -121,7 +121,7 @@ def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
     reached = connect(account.url, account.ca_file, account.client, allow_tls12=account.allow_tls12)
     if exposes_password(account.url):
         yield warning(
-            f"{reached.address} has no TLS: anyone on the network can read the password and see who talks to whom",
+            f"{reached.address} has no TLS: anyone on the network can read the password and see who communicates",
             "enable TLS at the broker, then: covey relay set mqtts://HOST",
         )
     if reached.certificate_ends_at is None:
@@ -197,7 +197,7 @@ def _openings(account: RelayAccount, user_name: str) -> Iterator[Seen]:
     if openings.overhears:
         yield error("this device can read messages to other devices", rules)
     if not openings.writes:
-        yield error("the broker does not let this device send to others", rules)
+        yield error("the broker does not allow this device to send to others", rules)
     if openings.statistics:
         yield warning("the broker shows this device its statistics ($SYS)", rules)
     if openings.writes and not openings.overhears and not openings.statistics:

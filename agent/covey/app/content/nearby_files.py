@@ -292,7 +292,7 @@ class NearbyFiles:
                 seen.liars.add(place.name)
                 self._report(
                     "warning",
-                    f"{place.name} sent data that is not part of the file; it is not asked for this file again",
+                    f"{place.name} sent data that is not part of the file; the file is not requested there again",
                 )
             if work.end in _DONE:
                 return True

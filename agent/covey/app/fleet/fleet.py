@@ -196,7 +196,7 @@ class FleetView:
         if not self._versions:
             troubles.append(FleetTrouble("here: this device is in no group", "covey join CODE, or covey group create"))
         if has_keys and reads and self._newest.is_empty:
-            troubles.append(FleetTrouble("nothing has landed in the vault yet", "covey vault status"))
+            troubles.append(FleetTrouble("nothing is stored in the vault yet", "covey vault status"))
         return Fleet(
             now_us,
             _summary(self.table, now_us, in_group=bool(self._versions), reads_vault=has_keys and reads),

@@ -154,7 +154,7 @@ def found_collectors_group(device: Device) -> None:
         create_group(device, (COLLECTOR,), "invites-only")
     elif not any(COLLECTOR in member.capabilities for member in members):
         raise LocalError(
-            "this device is a member of a group in which it is no collector; nothing was changed",
+            "this device is a member of a group in which it is not a collector; nothing was changed",
             hint="to have it collect there: covey group profile --capability collector; its service stays as it is",
         )
 

@@ -144,7 +144,7 @@ def import_history(device: Device, path: Path) -> HistoryImported:
     except NotForUsError as error:
         raise LocalError(f"{path}: {error}", hint=_FOR_MEMBERS) from error
     except RemoteError as error:
-        came = "what came before that was taken" if found.group_id else "nothing of it was taken"
+        came = "the entries before it were imported" if found.group_id else "nothing was imported"
         found.complaint = f"{path}: {error}; {came}"
     return found
 

@@ -125,7 +125,7 @@ def write(device: Device, manifest: GroupManifest, body: OperationBody) -> Opera
     try:
         type(body).from_wire(body.to_wire())
     except RemoteError as error:
-        hint = "what is longer goes as a file: covey file put FILE" if isinstance(error, LimitError) else ""
+        hint = "send longer content as a file: covey file put FILE" if isinstance(error, LimitError) else ""
         raise LocalError(f"members would refuse that: {error}", hint=hint) from error
     with device.store.transaction():
         take_up_others(device)

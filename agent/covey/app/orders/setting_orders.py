@@ -165,7 +165,9 @@ def _check_kind(members: list[Member], key: str) -> None:
     wrong = [each for each in members if each.is_board != (key in BOARD_KEYS)]
     if wrong:
         name = printable(wrong[0].label or device_name(wrong[0].keys.signing_public))
-        what = f"{name} is a board, which has {', '.join(BOARD_KEYS)}" if wrong[0].is_board else f"{name} is no board"
+        what = (
+            f"{name} is a board, which has {', '.join(BOARD_KEYS)}" if wrong[0].is_board else f"{name} is not a board"
+        )
         raise SettingError(f"{key}: {what}", "setting_unknown", hint="name boards by label: --for BOARD")
 
 

@@ -64,7 +64,7 @@ _ENDINGS = {
     ),
     Ending.CANCELLED: ("the pairing was cancelled", ""),
     Ending.VANISHED: ("the other device has fallen silent", "ask for a new code, and try again"),
-    Ending.LEFT: ("the other device has gone", "make a new code, and try again"),
+    Ending.LEFT: ("the other device has left", "make a new code, and try again"),
     Ending.INTERRUPTED: ("the agent ended in the middle of the pairing", "make a new code, and try again"),
     Ending.FAILED: ("the inviter could not make an account at the relay", "its messages say why"),
 }

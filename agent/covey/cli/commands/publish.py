@@ -37,7 +37,7 @@ def add_arguments(parser: Parser) -> None:
         "--batch", type=int, metavar="N", help="readings per message (default: telemetry.batch_readings)"
     )
     key_option(parser)
-    seconds_option(parser, "--wait", f"wait until the collector has landed all of it; exit code {TIME_UP} if not")
+    seconds_option(parser, "--wait", f"wait until the collector has stored all of it; exit code {TIME_UP} if not")
     json_option(parser)
 
 

@@ -95,7 +95,7 @@ def _add_follow_up(actions: Actions) -> None:
     for action in (halt, end):
         action.add_argument("--why", default="", metavar="TEXT", help="reason, for other operators")
     for action in (status, halt, end, resumed):
-        action.add_argument("id", metavar="RELEASE", help="the beginning of its id")
+        action.add_argument("id", metavar="RELEASE", help="start of its id")
 
 
 def _create(device: Device, options: argparse.Namespace) -> int:

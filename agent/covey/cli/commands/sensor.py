@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
         examples=("covey sensor try boiler",),
     )
     try_.add_argument("name", metavar="NAME", help="name of the sensor")
-    seconds_option(try_, "--seconds", "time to wait for a sensor that reports by itself", _SECONDS)
+    seconds_option(try_, "--seconds", "time to wait for a sensor that reports when it wants", _SECONDS)
     actions.add("kinds", _kinds, "list the kinds of sensors and their settings")
     every_action(parser, json_option)
 

@@ -15,6 +15,6 @@ def warn_of_exposure(urls: Iterable[str]) -> None:
         if exposes_password(url):
             print(
                 f"warning: {printable(url)} is not on this machine or a private network, and has no TLS: anyone on "
-                "the path can read the password and see who talks to whom; use mqtts://",
+                "the path can read the password and see which devices communicate; use mqtts://",
                 file=sys.stderr,
             )

@@ -99,7 +99,7 @@ def read_secret(file: str | None, what: str = "value") -> str:
     import getpass
 
     secret = getpass.getpass(f"{what}: ")
-    if secret != getpass.getpass("once more: "):
+    if secret != getpass.getpass("repeat: "):
         raise UsageError("the two values differ")
     return secret
 

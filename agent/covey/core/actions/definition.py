@@ -182,7 +182,7 @@ class ActionDefinition:
             raise ActionError(f"{self.name}: {min(twice)} is given both openly and as a secret", ARGUMENTS)
         for name in sorted(secrets):
             if any(f"{{{name}}}" in word for word in self.argv):
-                shown = f"{name} stands on its command line, which others on the device can read, so it is no secret"
+                shown = f"{name} is on its command line, which other users of the device can read: not secret"
                 raise ActionError(
                     f"{self.name}: {shown}", NOT_SECRET, hint="only the `input` of its definition can be secret"
                 )

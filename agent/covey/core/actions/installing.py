@@ -171,7 +171,7 @@ class Installing:
                 else:
                     self._fall_back(each, "the agent ended while it was being installed", moment)
             elif each.phase in {InstallationPhase.TRIAL, InstallationPhase.CONFIRMING} and each.tries == TRIAL_STARTS:
-                self._fall_back(each, f"the agent has begun {TRIAL_STARTS} times on trial", moment)
+                self._fall_back(each, f"the agent has started {TRIAL_STARTS} times on trial", moment)
             elif each.phase is not InstallationPhase.ENDING:
                 tries = each.tries + (each.phase in {InstallationPhase.TRIAL, InstallationPhase.CONFIRMING})
                 since_us = each.since_us if each.boot_id == moment.boot_id else moment.monotonic_us
@@ -250,7 +250,7 @@ class Installing:
         if definition is None:
             changed = each.phase not in {InstallationPhase.FETCHING, InstallationPhase.ENDING}
             code = NOT_ROLLED_BACK if changed else each.code or NOT_FETCHED
-            return self._conclude(replace(each, code=code, why=each.why or "its installer is not defined any more"), "")
+            return self._conclude(replace(each, code=code, why=each.why or "its installer is no longer defined"), "")
         is_ready = each.operation in self._staged and each.before is not None
         if each.operation in self._held and each.phase is InstallationPhase.FETCHING and is_ready:
             return None
@@ -273,7 +273,7 @@ class Installing:
         match each.phase:
             case InstallationPhase.FETCHING if waited_us >= INSTALLER_FETCH_US:
                 self._enter(
-                    replace(each, code=NOT_FETCHED, why="its file has not come"), InstallationPhase.ENDING, moment
+                    replace(each, code=NOT_FETCHED, why="its file has not arrived"), InstallationPhase.ENDING, moment
                 )
             case InstallationPhase.INSTALLING:  # it has ended well, and has not ended the agent or the machine
                 self._fall_back(each, f"the {definition.ends.value} has not ended after it was installed", moment)

@@ -41,11 +41,11 @@ MINORITY, PARTS, STATE, VOID, OPERATORS, FORGOTTEN = (
     "checkpoint_forgotten",
 )
 _WHY = {
-    PARTS: "some of its parts are missing, or are not what they should be",
-    STATE: "it says another state than the operations that it covers",
-    VOID: "it covers what is void, or is void itself",
+    PARTS: "some of its parts are missing or wrong",
+    STATE: "its state differs from the operations that it covers",
+    VOID: "it is void, or covers void operations",
     OPERATORS: "it was made with other operators than this device's owner has pinned",
-    FORGOTTEN: "what it covers is not all here any more, so nobody can tell here",
+    FORGOTTEN: "this device no longer has all that it covers, and cannot judge it",
 }
 
 
@@ -70,7 +70,7 @@ class Checkpoint:
     def why(self) -> str:
         """What stands against it, for people; empty where it counts."""
         if self.code == MINORITY and not self.electors:
-            return "there is nobody to sign it: the group has no admins, and no operator is pinned"
+            return "no device can sign it: the group has no admins, and no operator is pinned"
         if self.code == MINORITY:
             return f"signed by {len(self.signers)} of {len(self.electors)}; more than half have to sign it"
         return _WHY.get(self.code, "")

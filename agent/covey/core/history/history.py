@@ -351,7 +351,7 @@ class History:
         try:
             judged = self._acceptance.judge(operation)
         except LimitError as error:
-            raise LocalError(f"members accept no more history from this device: {error}") from error
+            raise LocalError(f"members no longer accept history from this device: {error}") from error
         except NotAllowedError as error:
             raise LocalError(str(error), hint="'covey group members' lists the admins") from error
         assert not isinstance(judged, Waits), "what we write rests on what we hold"

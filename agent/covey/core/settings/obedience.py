@@ -64,7 +64,7 @@ NOT_STARTED = "not_started"
 RELAY_SILENT = "relay_silent"
 SEALED = "setting_sealed"
 ONLY_OPEN = "setting_not_secret"
-_GONE_BACK_BEFORE = "it went back here before; to try it once more, set it again"
+_GONE_BACK_BEFORE = "it was reverted here before; to try again, set it again"
 
 
 class Effect(Enum):
@@ -104,7 +104,7 @@ class Obedience:
             if not given.unproven:
                 continue
             if given.tries >= SETTING_TRIES:
-                why = f"the agent has not come up with it in {given.tries} starts"
+                why = f"the agent did not start with it in {given.tries} starts"
                 self._revert(given, Objection(NOT_STARTED, why), now_us)
             else:
                 self._records.put(replace(given, tries=given.tries + 1), now_us)

@@ -151,7 +151,7 @@ def test_what_is_typed_is_not_echoed() -> None:  # accepts: 002.27
     ) as process:
         os.close(slave)
         shown = b""
-        for prompt in (b"passphrase: ", b"once more: "):
+        for prompt in (b"passphrase: ", b"repeat: "):
             while prompt not in shown:
                 shown += os.read(master, 1_000)
             os.write(master, b"correct horse\n")

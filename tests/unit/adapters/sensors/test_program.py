@@ -43,7 +43,7 @@ def test_one_that_runs_on_prints_senml() -> None:
     with _program(code) as sensor:
         measured = _until(sensor, lambda found: found.readings)
         assert [(each.name, each.unit, each.value) for each in measured.readings] == [("level", "m", 2.5)]
-        assert "no SenML" in measured.failure
+        assert "not SenML" in measured.failure
         assert sensor.read() == Measurement([])
 
 

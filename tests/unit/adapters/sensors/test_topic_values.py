@@ -71,9 +71,9 @@ def test_what_is_published(topic: Topic, where: str, payload: object, reading: t
 @pytest.mark.parametrize(
     ("payload", "failure"),
     [
-        (b'{"temperature": "warm"}', "a/temperature: what is published there is no value"),
-        (b'{"temperature": {"c": 1}}', "a/temperature: what is published there is no value"),
-        (b'{"temperature": NaN}', "a/temperature: what is published there is no value"),
+        (b'{"temperature": "warm"}', "a/temperature: the published payload is not a value"),
+        (b'{"temperature": {"c": 1}}', "a/temperature: the published payload is not a value"),
+        (b'{"temperature": NaN}', "a/temperature: the published payload is not a value"),
         (b'{"temperature": null}', ""),
         (b'{"humidity": 3}', ""),
         (b"\xff\xfe", ""),

@@ -129,7 +129,7 @@ def test_of_what_is_no_history_nothing_is_said_to_be_taken(
     stick.write_bytes(content)
     ended = ben.covey("history", "import", str(stick))
     assert (ended.code, ended.stdout) == (1, "")
-    assert "nothing of it was taken" in ended.stderr
+    assert "nothing was imported" in ended.stderr
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def test_what_is_noted_is_logged_shown_and_verified(  # accepts: 003.04, 003.24,
 def test_a_checkpoint_is_proposed_shown_and_proved(ann: Here, tmp_path: Path) -> None:  # accepts: 003.22
     ann.ok("history", "post", "pump 3 rattles")
     alone = ann.ok("history", "checkpoint")
-    assert "there is nobody to sign it: the group has no admins, and no operator is pinned" in alone
+    assert "no device can sign it: the group has no admins, and no operator is pinned" in alone
     assert "checkpoint" not in ann.ok("history", "verify")
     admin = Here(tmp_path, "kim")
     admin.ok("group", "create", "--mode", "admin-invites")

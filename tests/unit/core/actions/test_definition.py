@@ -87,7 +87,7 @@ def test_a_secret_is_read_by_the_program_and_by_nobody_else() -> None:
 @pytest.mark.parametrize(
     ("secrets", "code", "why"),
     [
-        ({"key": "k", "pin": "7", "ssid": "barn"}, NOT_SECRET, "ssid stands on its command line"),
+        ({"key": "k", "pin": "7", "ssid": "barn"}, NOT_SECRET, "ssid is on its command line"),
         ({"key": "k", "pin": "7"}, ARGUMENTS, "needs ssid"),
         ({"key": "k", "pin": "secretpin"}, ARGUMENTS, "pin has to be"),
         ({"key": "k\n", "pin": "7"}, ARGUMENTS, "key may hold only"),

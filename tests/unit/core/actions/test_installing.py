@@ -474,7 +474,7 @@ def test_without_its_definition_nothing_falls_back_and_that_is_reported(machine:
     machine.is_defined = False
     result = machine.settle()
     assert (result.code, machine.version) == (results.NOT_ROLLED_BACK, "new")
-    assert "its installer is not defined any more" in result.why
+    assert "its installer is no longer defined" in result.why
 
 
 def test_a_device_that_has_left_the_group_falls_back_all_the_same(machine: Machine) -> None:

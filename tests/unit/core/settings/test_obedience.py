@@ -186,7 +186,7 @@ def test_what_has_gone_back_is_not_tried_again_when_it_counts_once_more(site: Si
     assert site.state("relay") == ("REVERTED", "there" if "order" in meanwhile else None)
     [reported] = [each.reported for each in site.table.all()]
     assert reported.code == RELAY_SILENT
-    assert reported.why == "it went back here before; to try it once more, set it again"
+    assert reported.why == "it was reverted here before; to try again, set it again"
     assert site.obey(rejudge=True) == []
     site.order("relay", "nowhere")
     assert site.state("relay") == ("TRIED", "nowhere"), "another order is"

@@ -124,7 +124,7 @@ def test_readings_are_reported_before_the_devices_are_counted(tables: Path) -> N
     shown = text(_report(tables))
     assert "no readings yet" not in shown
     assert "101 readings in 2 messages of 1 devices" in shown
-    assert "the devices are counted when the ingest goes on" in shown
+    assert "the next micro-batch counts the devices" in shown
 
 
 @pytest.mark.slow

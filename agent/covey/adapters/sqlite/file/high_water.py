@@ -42,7 +42,7 @@ class FallBack:
         """Return it for people."""
         return (
             f"the state has lost its last {self.commits} commit{'' if self.commits == 1 else 's'}, and with them "
-            f"{self.messages} queued message{'' if self.messages == 1 else 's'}: whoever lacks one of these is told"
+            f"{self.messages} queued message{'' if self.messages == 1 else 's'}: their recipients are notified"
         )
 
 
