@@ -126,9 +126,7 @@ class Node:
         self._collectors = Collectors(
             own, records, links.queue, links.sender, windows, state.waiting_since_us, silent_us
         )
-        self._acknowledgements = Acknowledgements(
-            records, links.receiving, links.queue, links.sender, self._collectors, rng
-        )
+        self._acknowledgements = Acknowledgements(records, links.receiving, links.queue, self._collectors, rng)
 
         self.heartbeat = Heartbeat(
             own, records.presence, links.sealer, rng, presence_us, state.presence, records.after_commit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from covey.errors import LocalError, RemoteError, UsageError
 
 if TYPE_CHECKING:
     from covey.app.device.device import Device
-    from covey.core.group.manifest import GroupManifest
+    from covey.core.group.manifest import GroupManifest, Member
     from covey.core.ids import NoisePublic
 
 
@@ -50,15 +50,14 @@ def give_command(
         LocalError: by a device that is no operator; or none of those whom it is for obeys commands.
         UsageError: the selector is none, or names nobody; or what they are to do is beyond a bound.
     """
-    wanted, devices, obeying = _ordered(device, manifest, selector)
-    unable = check_supported(selected(manifest, wanted), Feature.COMMANDS)
-    boards = any(member.is_board for member in selected(manifest, wanted))
-    if hidden and boards:
+    wanted, members, obeying = _ordered(device, manifest, selector)
+    unable = check_supported(members, Feature.COMMANDS)
+    if hidden and any(member.is_board for member in members):
         raise UsageError("a board cannot receive secrets", hint="use --arg, which every member can read")
     deadline_us = None if lifetime_us is None else device.now().wall_us + lifetime_us
     order = CommandOrder(wanted, action, arguments, secrets.token_bytes(ONCE_BYTES), deadline_us)
     if hidden:
-        order = replace(order, sealed=_sealed(device, manifest, order, hidden))
+        order = replace(order, sealed=_sealed(device, manifest, order, members, hidden))
     try:
         CommandOrder.from_wire(order.to_wire())
     except RemoteError as error:
@@ -69,15 +68,17 @@ def give_command(
         )
         raise UsageError(f"every device would refuse that: {error}", hint=hint) from error
     operation = write(device, manifest, order)
-    return OrderedCommand(judged(device, manifest, operation), devices, obeying, unable)
+    return OrderedCommand(judged(device, manifest, operation), len(members), obeying, unable)
 
 
-def _sealed(device: Device, manifest: GroupManifest, order: CommandOrder, hidden: Mapping[str, str]) -> bytes:
+def _sealed(
+    device: Device, manifest: GroupManifest, order: CommandOrder, members: Sequence[Member], hidden: Mapping[str, str]
+) -> bytes:
     if twice := order.arguments.keys() & hidden.keys():
         raise UsageError(f"{min(twice)} is given both openly and as a secret", hint="use either --arg or --secret")
     author = device.node.identity.signing_public
     about = (manifest.group_id, author, order.action, order.once, order.selector)
-    recipients = [member.keys.noise_public for member in selected(manifest, order.selector)]
+    recipients = [member.keys.noise_public for member in members]
     try:
         return seal_arguments(arguments_from_wire(dict(hidden)), recipients, *about, os.urandom)
     except RemoteError as error:
@@ -94,9 +95,9 @@ def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> N
         LocalError: it is no operator; or none of those whom it is for obeys commands.
         UsageError: the selector is none, or names nobody, or a board.
     """
-    wanted, _, _ = _ordered(device, manifest, selector)
-    check_supported(selected(manifest, wanted), Feature.RELEASES)
-    if any(member.is_board for member in selected(manifest, wanted)):
+    _, members, _ = _ordered(device, manifest, selector)
+    check_supported(members, Feature.RELEASES)
+    if any(member.is_board for member in members):
         raise UsageError(
             "a release is for devices; gateways update their boards", hint="give the gateway: --for GATEWAY"
         )
@@ -115,7 +116,8 @@ def readers_of(manifest: GroupManifest, selector: str, *, secret: bool) -> list[
     return [member.keys.noise_public for member in selected(manifest, wanted)] if alone else []
 
 
-def _ordered(device: Device, manifest: GroupManifest, selector: str) -> tuple[Selector, int, int]:
+def _ordered(device: Device, manifest: GroupManifest, selector: str) -> tuple[Selector, list[Member], int]:
+    """Return the selector, the members that it names, and how many of them obey commands."""
     wanted = read_selector(selector, manifest.members)
     check_operator(device, manifest)
     members = selected(manifest, wanted)
@@ -124,7 +126,7 @@ def _ordered(device: Device, manifest: GroupManifest, selector: str) -> tuple[Se
     obeying |= {each.keys.signing_public for each in members if each.is_board}  # whether it does, it says itself
     if not obeying:
         raise LocalError(f"none of {count(len(devices), 'device')} is known to obey commands", hint=_OBEYING)
-    return wanted, len(devices), len(obeying)
+    return wanted, members, len(obeying)
 
 
 _OBEYING = "on each device set operations.operators and operations.commands, and restart its agent"

@@ -17,7 +17,7 @@ from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.kinds import GIVING_KINDS, KINDS, OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Approval, OperatorChange
-from covey.core.ids import DeviceKey, OperationId, device_name, fingerprint
+from covey.core.ids import DeviceKey, device_name, fingerprint
 from covey.core.orders.authority import WeighedOrder, WeighedOrders, weigh_orders
 from covey.core.orders.selector import Selector
 from covey.errors import LocalError
@@ -141,8 +141,10 @@ def orders(device: Device, manifest: GroupManifest) -> list[OrderEntry]:
     here = device.store.operations
     weighed = [_weighed(device, manifest, kind) for kind in GIVING_KINDS]
     found = [*weighed[0].changes, *(order for each in weighed for order in each.orders)]
-    entries = [_entry(device, manifest, each) for each in found if here.raw(manifest.group_id, each.id) is not None]
-    return [entry for _, entry in sorted(entries, key=lambda each: each[0])]
+    kept = [(here.raw(manifest.group_id, each.id), each) for each in found]
+    operations = [(read_operation(raw, verify=False), each) for raw, each in kept if raw is not None]
+    operations.sort(key=lambda each: (each[0].height, each[0].id))
+    return [_entry(device, manifest, operation, order) for operation, order in operations]
 
 
 def approve(device: Device, manifest: GroupManifest, name: str) -> OrderEntry:
@@ -173,7 +175,7 @@ def judged(device: Device, manifest: GroupManifest, operation: Operation) -> Ord
     Raises:
         LocalError: nothing: nobody gave it who may ever have been an operator, or it looks at no more of them.
     """
-    return _entry(device, manifest, _found(device, manifest, operation))[1]
+    return _entry(device, manifest, operation, _found(device, manifest, operation))
 
 
 def _found(device: Device, manifest: GroupManifest, operation: Operation) -> WeighedOrder:
@@ -246,12 +248,9 @@ def check_supported(members: Sequence[Member], feature: Feature) -> tuple[str, .
     return unable
 
 
-def _entry(device: Device, manifest: GroupManifest, order: WeighedOrder) -> tuple[tuple[int, OperationId], OrderEntry]:
-    raw = device.store.operations.raw(manifest.group_id, order.id)
-    assert raw is not None, "it was just read"
-    operation = read_operation(raw, verify=False)
+def _entry(device: Device, manifest: GroupManifest, operation: Operation, order: WeighedOrder) -> OrderEntry:
     shown = as_entry(device, manifest, operation, 0)
-    entry = OrderEntry(
+    return OrderEntry(
         shown.id,
         shown.kind,
         shown.author,
@@ -262,4 +261,3 @@ def _entry(device: Device, manifest: GroupManifest, order: WeighedOrder) -> tupl
         device.config.operations.threshold if KINDS[OperationKind(operation.kind)].by_threshold else 1,
         order.counts,
     )
-    return (operation.height, operation.id), entry

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from covey.core.ids import DeviceKey, Incarnation, NoisePublic, Place
+from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
-from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.link_keys import SendingLinks
 from covey.core.link.queued import Lane
 from covey.core.link.sealer import Outgoing, Sealer
@@ -17,7 +16,6 @@ from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.wire.message import NO_GROUP, MessageType, Resumption
 from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES
-from covey.limits.message import MAXIMUM_SEQUENCE
 
 if TYPE_CHECKING:
     from covey.core.records import Records
@@ -50,21 +48,6 @@ class Sender:
                 self._windows.withdrawn(recipient, first, last)
         for recipient in self._records.outbox.recipients():
             self._windows.queue_grew(recipient)
-
-    def begin_incarnation(self, recipient: DeviceKey, incarnation: Incarnation, now: Now) -> bool:
-        """Begin another incarnation, as a recipient has shown that another state has used the present one.
-
-        False where the recipient has shown so a short time ago. Writes, so inside a transaction.
-        """
-        return self._records.incarnations.replace(recipient, incarnation, now.wall_us)
-
-    def held(
-        self, recipient: DeviceKey, span: IncarnationSpan, first: int = 1, last: int = MAXIMUM_SEQUENCE
-    ) -> dict[Place, bytes]:
-        """Return what waits under some link sequences of a span, as it goes out: a window of it at most."""
-        after, end = Place(span.base + first - 1), min(span.base + last, span.last)
-        rows = self._records.outbox.queued(recipient, after, LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES)
-        return {place: raw for place, raw in rows if place <= end}
 
     def envelopes(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
         """Yield the messages to each wanted recipient in envelopes, control messages first; who is served comes last

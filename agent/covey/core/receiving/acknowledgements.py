@@ -10,13 +10,14 @@ from covey.core.ids import INCARNATION_BYTES, DeviceKey, Incarnation, LinkSeq, P
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.receiver import ReceiveLinks
 from covey.core.link.send_queue import SendQueue
-from covey.core.link.sender import Sender
 from covey.core.now import Now
 from covey.core.receiving.outcome import Seen
 from covey.core.routing.collectors import Collectors
 from covey.core.wire.imprints import NOTHING, UNKNOWN, imprint_of, runs
 from covey.core.wire.message import Acknowledgement, Message, Resumption
 from covey.core.wire.sequences import SequenceSet
+from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES
+from covey.limits.message import MAXIMUM_SEQUENCE
 
 if TYPE_CHECKING:
     from covey.core.records import Records
@@ -30,14 +31,12 @@ class Acknowledgements:
         records: Records,
         links: ReceiveLinks,
         queue: SendQueue,
-        sender: Sender,
         collectors: Collectors,
         rng: Callable[[int], bytes],
     ) -> None:
         self._records = records
         self._links = links
         self._queue = queue
-        self._sender = sender
         self._collectors = collectors
         self._rng = rng
         self._lacking: dict[tuple[DeviceKey, Incarnation], SequenceSet] = {}
@@ -62,7 +61,7 @@ class Acknowledgements:
         received = acknowledgement.received.up_to(span.last - span.base)  # another life may have sent more of it
         if acknowledgement.imprints is None:
             unsure = lived_twice or span.rolled_back
-            held, rivals = (SequenceSet(), list(self._sender.held(author, span))) if unsure else (received, [])
+            held, rivals = (SequenceSet(), list(self._waiting(author, span))) if unsure else (received, [])
         else:
             held, rivals = self._compared(author, span, received, acknowledgement.imprints, present=present)
         unusable = self._unusable(author, span, acknowledgement) if hears else 0
@@ -74,7 +73,8 @@ class Acknowledgements:
             self._queue.speaks(author, now)
         begun = False
         if hears and (lived_twice or (present and rivals)):
-            begun = self._sender.begin_incarnation(author, Incarnation(self._rng(INCARNATION_BYTES)), now)
+            incarnation = Incarnation(self._rng(INCARNATION_BYTES))
+            begun = self._records.incarnations.replace(author, incarnation, now.wall_us)  # at most once in a while
         if begun or not present:
             for place in rivals:
                 self._queue.requeue(author, place, now)
@@ -88,7 +88,7 @@ class Acknowledgements:
 
     def _unusable(self, author: DeviceKey, span: IncarnationSpan, acknowledgement: Acknowledgement) -> int:
         """Return how many waiting messages a recipient set aside because its build does not know them."""
-        return sum(bool(self._sender.held(author, span, number, number)) for number in acknowledgement.unsupported)
+        return sum(bool(self._waiting(author, span, number, number)) for number in acknowledgement.unsupported)
 
     def _answer_lacking(
         self,
@@ -162,7 +162,7 @@ class Acknowledgements:
         trusted = not present and not span.rolled_back
         held, rivals = SequenceSet(), list[Place]()
         for first, last in runs(imprints):
-            for place, message in self._sender.held(author, span, first, last).items():
+            for place, message in self._waiting(author, span, first, last).items():
                 number = place - span.base
                 ours, named = imprint_of(message), imprints[number]
                 if number not in received:
@@ -173,6 +173,14 @@ class Acknowledgements:
                 else:
                     rivals.append(place)
         return held, rivals
+
+    def _waiting(
+        self, recipient: DeviceKey, span: IncarnationSpan, first: int = 1, last: int = MAXIMUM_SEQUENCE
+    ) -> dict[Place, bytes]:
+        """Return the messages that wait under some link sequences of a span, signed: one window at most."""
+        after, end = Place(span.base + first - 1), min(span.base + last, span.last)
+        rows = self._records.outbox.queued(recipient, after, LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES)
+        return {place: raw for place, raw in rows if place <= end}
 
     def resume(self, message: Message, now: Now) -> bool:
         """Go on without what the sender no longer has: an earlier state of ours had it, or a loss record tells.
