@@ -106,11 +106,11 @@ class Client:
         return self._done(calls.send(content, group, to, expires_s, key))
 
     def hand_over(self, to: str | None = None, wait_s: int = calls.HAND_OVER_S_MAX) -> dict[str, Any]:
-        """Have what waits kept by mailboxes at once, and wait for that so many seconds, 30 at most.
+        """Push waiting messages to mailboxes at once, and wait for that so many seconds, 30 at most.
 
-        Of the answer, `handed_over` names the recipients whose messages a mailbox has durably, or they themselves:
-        so this device may go away for good. `open` names those for whom nobody has said so yet. `to`: only what waits
-        for one, by its label or the beginning of its key.
+        In the answer, `handed_over` names recipients whose messages a mailbox, or they themselves, have stored: so this
+        device may be switched off. `open` names those without a confirmation. `to`: only what waits for one, by its
+        label or the beginning of its key.
 
         Raises:
             LocalError: something waits, and no group names a mailbox for it.
@@ -161,14 +161,14 @@ class Client:
         group: str | None = None,
         follow_s: float | None = None,
     ) -> Generator[Event, None, None]:
-        """Yield what happens from now on, each once, over restarts of the agent: a lost connection is resumed.
+        """Yield events from now on, each once, also across agent restarts: a lost connection is resumed.
 
-        `after`: the `id` of the last event that was dealt with, perhaps by an earlier process; "0" for all that ever
-        happened. `types`: only these; `missed` says that events are gone, as after a restored state: read anew what you
-        keep. `follow_s`: how long; None for ever.
+        `after`: the `id` of the last processed event, perhaps by an earlier process; "0" for all events. `types`: only
+        these; `missed` means that events are gone, as after a restored state: read again what you keep. `follow_s`: how
+        long; None forever.
 
         Raises:
-            AgentUnreachableError: nobody answers at the first try; later on that is waited for.
+            AgentUnreachableError: no agent answers at the first try; later it waits.
         """
         begin = self._place() if after is None else after
         return self._resumed(tuple(types), group, calls.FollowedEvents(begin, follow_s, time.monotonic()))
@@ -217,9 +217,9 @@ class Client:
         *,
         refused: str = "",
     ) -> bool:
-        """Say that a program has applied a setting of its own, or why it refused it; operators are told.
+        """Report that a program has applied a setting of its own, or why it refused it, to the operators.
 
-        `value`: what it has now. Return False where another operation asks for the setting by now.
+        `value`: its value now. Return False if another operation orders the setting by now.
         """
         return self._done(calls.report_setting(setting, value, refused))
 
@@ -248,7 +248,7 @@ class Client:
         return ContentClient(lambda: _Connection(self._path), self._read)
 
     def delete(self, identifier: int) -> None:
-        """Take a blob out of the inbox, for good."""
+        """Delete a blob from the inbox permanently."""
         self._done(calls.delete(identifier))
 
     def _done(self, call: Call[Answer]) -> Answer:

@@ -174,7 +174,7 @@ class AsyncClient:
         await self._done(calls.set_preference(key, value, group))
 
     async def delete(self, identifier: int) -> None:
-        """Take a blob out of the inbox, for good."""
+        """Delete a blob from the inbox permanently."""
         await self._done(calls.delete(identifier))
 
     async def _done(self, call: Call[Answer]) -> Answer:

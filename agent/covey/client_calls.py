@@ -108,7 +108,7 @@ class Call(Generic[Answer]):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What is said beside it."""
+        """The headers."""
         found = {"Content-Type": self.content_type, "Idempotency-Key": self.key, "Last-Event-ID": self.last_event}
         found["Content-Length"] = None if self.length is None else str(self.length)
         return {name: value for name, value in found.items() if value}

@@ -83,7 +83,7 @@ class ContentClient:
         return [*self._lines("GET", "/v1/content", {"group": group, "waiting": 1})]
 
     def show(self, ref: str, group: str | None = None) -> dict[str, Any]:
-        """Return a `file`, and by whom it is `held_by`: keys, with what the members are called."""
+        """Return a `file`, and the members that have it (`held_by`): keys, with labels."""
         return self._json("GET", _path(ref), {"group": group})
 
     def fetch(
@@ -119,7 +119,7 @@ class ContentClient:
         self._json("POST", f"{_path(ref)}/pin", {"group": group, "pinned": int(pinned)})
 
     def delete(self, ref: str, group: str | None = None, *, force: bool = False) -> None:
-        """Let go of a file here, or stop asking for it. `force`: also where nobody else is known to have it."""
+        """Delete a file here, or stop asking for it. `force`: even if no other device is known to have it."""
         self._json("DELETE", _path(ref), {"group": group, "force": int(force)})
 
     def _json(self, method: str, path: str, query: dict[str, object]) -> dict[str, Any]:

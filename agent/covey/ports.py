@@ -112,7 +112,7 @@ class Topics(Protocol):
         """
 
     def listen(self, topics: Collection[str]) -> None:
-        """Beside the inbox, listen to these topics from now on, and to no others. Each delivery names its topic."""
+        """In addition to the inbox, listen to exactly these topics from now on. Each delivery names its topic."""
 
 
 class Relay(Topics, Protocol):
@@ -121,7 +121,7 @@ class Relay(Topics, Protocol):
     name: str
 
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
-        """Begin connecting, in the background, for good. `deliver` is called from another thread and must not block."""
+        """Keep connecting, in the background. `deliver` is called from another thread and must not block."""
 
     def acknowledge(self, delivered: Delivered) -> None:
         """Let the relay forget a delivery. A delivery of an earlier connection is ignored: it comes again."""
@@ -130,7 +130,7 @@ class Relay(Topics, Protocol):
         """Have the relay publish a will when the next connection, and each one after it, ends without a farewell."""
 
     def alive(self) -> bool:
-        """Say whether the background work goes on; being offline is no reason to say no."""
+        """Say whether the background work is running; being offline does not count as stopped."""
 
     def stop(self) -> None:
         """Disconnect cleanly and end the background work."""
@@ -165,7 +165,7 @@ class SerialLink(Protocol):
     port: str
 
     def start(self) -> None:
-        """Begin to look for the board, in the background, for good."""
+        """Keep looking for the board, in the background."""
 
     def send(self, message: bytes) -> bool:
         """Queue a message for the board; False while it is away or its queue is full."""
@@ -221,7 +221,7 @@ Report = Callable[[str, str], None]
 
 
 class Supervisor(Protocol):
-    """Whoever starts the agent again when it hangs."""
+    """The supervisor that restarts the agent when it hangs."""
 
     def alive(self) -> None:
         """Take a sign of life; the first one says that the agent has started."""
@@ -234,7 +234,7 @@ class Supervisor(Protocol):
 
 
 class Credentials(Protocol):
-    """Authority over the relay: whoever has it lets devices in, and shuts them out."""
+    """Authority over the relay: it makes and removes devices' accounts."""
 
     def mint(self, user_name: str) -> str:
         """Make a device's credential and return it: a password, or a key with its certificate in PEM.
@@ -338,7 +338,7 @@ class ContentPlace(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of what holds it open; the next read opens it anew."""
+        """Release open handles; the next read opens it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,21 +418,22 @@ class SensorOpening:
 
 
 class Sensor(Protocol):
-    """A source of readings that stands in the configuration: a bus, a program, a broker. One thread alone uses it."""
+    """A configured source of readings: a bus, a program, a broker. Only one thread uses it."""
 
     def read(self) -> Measurement:
-        """Return what is new. One that speaks by itself is waited for, a second at most; it may have nothing to say.
+        """Return new readings. One that sends by itself is waited for, a second at most; there may be none.
 
         Raises:
-            SensorError: it does not measure; it is closed, and opened anew after a while. Any other error is as good.
+            SensorError: it does not measure; it is closed, and opened again after a while. Any other error has the same
+            effect.
         """
 
     def close(self) -> None:
-        """Let go of what it holds; it is not asked again."""
+        """Release its resources; it is not used again."""
 
 
 class SensorFeed(Protocol):
-    """A sensor that is looked after beside the agent's loop: opened, read, opened again where it fails."""
+    """A sensor that runs next to the agent's loop: opened, read, opened again after a failure."""
 
     name: str
 
@@ -444,9 +445,9 @@ class SensorFeed(Protocol):
         """Begin."""
 
     def take(self, most: int) -> list[Reading]:
-        """Return so many of the readings that wait, with their times and whole names; never blocks.
+        """Return so many waiting readings, with times and whole names; never blocks.
 
-        Those that one position stands for come together, beyond `most` where that is.
+        Readings of one position come together, even beyond `most`.
         """
 
     def commit(self) -> None:

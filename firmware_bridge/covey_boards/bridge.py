@@ -85,7 +85,7 @@ _NUMBER_NAME = re.compile(r"[a-z0-9_]{1,32}")
 
 @dataclass(frozen=True, slots=True)
 class BoardOrder:
-    """An order that is for a board: its bytes, then those of approvals of it; who is to know what became of it."""
+    """An order for a board: its bytes, then those of its approvals; and the recipients of its result."""
 
     id: OperationId
     raws: tuple[bytes, ...]
@@ -123,7 +123,7 @@ class ComingLines(Protocol):
         """Note that a member of a group is on a line, and on none of the others any more."""
 
     def has_ended(self, line: SerialLink) -> bool:
-        """Say whether a line is there no more."""
+        """Say whether a line is gone."""
 
 
 class Bridge:
@@ -355,7 +355,7 @@ class Bridge:
         line.note_at_us = min(line.note_at_us, line.noted_us + _NOTE_REPORT_US)
 
     def _take_sleep(self, line: Line, milliseconds: int, now: Now) -> None:
-        """Rule 9. Who has just woken is told the time before all else."""
+        """Rule 9. A board that has just woken gets the time first."""
         if milliseconds:
             line.sleeps_until_us = now.monotonic_us + 1_000 * milliseconds
         else:
@@ -463,7 +463,7 @@ class Bridge:
         line.enrol_at_us = now.monotonic_us + _ENROL_US
 
     def _look_for_copies(self, node: Node, now: Now) -> None:
-        """Rule 6. Who has another address now was at the one before until a moment ago, and is no copy."""
+        """Rule 6. A board with another address now was at the previous one until a moment ago, and is no copy."""
         since_us = now.monotonic_us - _MOVED_US
         present = [each for each in self._lines if each.up and (not _is_coming(each) or each.received_us > since_us)]
         for line in self._lines:

@@ -79,7 +79,7 @@ for step in (lambda: vfs.umount('/rom'), lambda: vfs.mount(vfs.VfsRom(vfs.rom_io
 """
 """Have it hold what was written last; an empty one cannot be mounted."""
 _ROM_FILE_BYTES = 24
-"""What a file takes in a ROM file system beside its name and its content: lengths and kinds, and the file system."""
+"""A file's bytes in a ROM file system in addition to its name and content: lengths and kinds, and the file system."""
 
 _REMOVE = """
 import os
@@ -89,7 +89,7 @@ for name in {names!r}:
 """
 
 _SLOTS = ("slot.cbor", "slot.cbor.new", "refused.cbor", "refused.cbor.new")
-"""Without these a board starts what was flashed, whatever updates it has had, and looks at each one anew."""
+"""Without these a board starts the flashed firmware, whatever updates it has had, and tries each one again."""
 
 _FORGET = f"""
 import os

@@ -1,10 +1,10 @@
-"""Board firmware as one file that operators sign. docs/protocol/boards.md, section 18,
-"Firmware".
+"""Board firmware as one file that operators sign. docs/protocol/boards.md, section 18, "Firmware".
 
-An image is the encoding of `[signature, signer, header, contents]`, where several operators have signed with
-`[[signature, signer], ...]` of the others behind, `header` that of
-`[1, version, architecture, version of .mpy, bytes of heap, size of the list, digest of the list]`.
-`contents` begin with the list, an encoding of `[name, size, digest]` for each file, and go on with the files."""
+An image is the encoding of `[signature, signer, header, contents]`, followed by the others' `[[signature, signer],
+...]` if several operators have signed. `header` is that of `[1, version, architecture, version of .mpy, bytes of heap,
+size of the list, digest of the list]`. `contents` are the list, an encoding of `[name, size, digest]` for each file,
+then the files.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _signature(value: object) -> Any:
 
 
 def read_image(raw: bytes) -> BoardImage:
-    """Read an image, and verify that those have signed it whom it names.
+    """Read an image, and verify the signatures of its named signers.
 
     Raises:
         RemoteError: malformed, beyond a bound, or not signed.

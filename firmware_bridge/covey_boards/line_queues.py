@@ -54,7 +54,7 @@ class LineQueues:
             return self._events.popleft() if self._events else None
 
     def acknowledge(self, message: SerialMessage) -> None:
-        """Let the board forget a message; one of a line that has been opened anew since is ignored."""
+        """Let the board forget a message; one of a line that was reopened since is ignored."""
         assert isinstance(message.token, tuple), "one of ours"
         with self._lock:
             self._done.append(message.token)

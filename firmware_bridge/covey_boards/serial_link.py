@@ -38,7 +38,7 @@ _LOOK_S = 0.5
 """How soon a port that is back is noticed."""
 
 _READ_S = 0.5
-"""The longest wait for bytes; whoever wants something ends it at once."""
+"""The longest wait for bytes; a request ends it at once."""
 
 _WRITE_S = 2.0
 """A port that takes no bytes for so long is closed and opened again."""
@@ -94,7 +94,7 @@ class SerialPortLink:
         return self._queues.next_event()
 
     def acknowledge(self, message: SerialMessage) -> None:
-        """Let the board forget a message; one of a port that has been opened anew since is ignored."""
+        """Let the board forget a message; one of a port that was reopened since is ignored."""
         self._queues.acknowledge(message)
 
     def statistics(self) -> dict[str, int]:

@@ -10,7 +10,7 @@ people, the whole firmware fills two kilobytes with letters, and passes the 620t
    another file; `tests/unit/covey_boards/test_short_names.py` looks.
 3. A parameter is private if nothing but its function can mean it: no call of any file names it, it is neither a
    constructor's, which settings name, nor has a default in a public function, and its file has no other use for it.
-4. Public names, text, comments and lines stay: whoever reads a board's file finds the place in the source.
+4. Public names, text, comments and lines stay: a reader of a board's file finds the place in the source.
 """
 
 from __future__ import annotations

@@ -69,8 +69,7 @@ class UdpLines:
     """The lines of one socket.
 
     Args:
-        random: gives so many random bytes.
-        wake: has whoever owns the socket ask for what is to be sent.
+        random: gives so many random bytes. wake: tells the socket's owner to ask for datagrams to send.
     """
 
     def __init__(self, random: Callable[[int], bytes], wake: Callable[[], None] = lambda: None) -> None:
@@ -102,7 +101,7 @@ class UdpLines:
 
     @staticmethod
     def has_ended(line: object) -> bool:
-        """Say whether a line is there no more."""
+        """Say whether a line is gone."""
         return isinstance(line, UdpLine) and line.has_ended
 
     # -- what the socket's owner calls --------------------------------------------------------------------------------
@@ -135,7 +134,7 @@ class UdpLines:
                 self._new.append(line)
 
     def datagrams_to_send(self, now_ms: int) -> list[tuple[bytes, Address]]:
-        """Return what is to be sent now, with whom it is for."""
+        """Return the datagrams to send now, with their addresses."""
         sent = []
         for address, line in list(self._lines.items()):
             link, before = line.link, dict.fromkeys(line.statistics(), 0)

@@ -48,7 +48,7 @@ class UsbPort:
 
 
 def find_port(name: str, before: UsbPort | None, attached: Iterable[UsbPort]) -> UsbPort:
-    """Return the port that a name stands for now, or the one that the board of before has moved to.
+    """Return a name's port now, or the one that its earlier board has moved to.
 
     Raises:
         FileNotFoundError: it is not there; or another device is.

@@ -1,6 +1,6 @@
 """The ingest's numbers for Prometheus: served on an address, or in a file for node_exporter's textfile collector.
 
-Labels are none: nothing that a device or a collector chose stands in a name.
+There are no labels: no name contains text that a device or a collector chose.
 """
 
 from __future__ import annotations

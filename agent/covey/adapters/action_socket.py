@@ -40,7 +40,7 @@ class ActionOutcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActionAnswer:
-    """What became of an action; `exit` is an exit code, or below 0 a signal."""
+    """The result of an action; `exit` is an exit code, or below 0 a signal."""
 
     outcome: ActionOutcome
     exit: int = 0

@@ -197,7 +197,7 @@ def _as_json(message: AlertMessage) -> bytes:
 
 
 def read_password(folder: Path, name: str) -> str:
-    """Return what stands in a file of a target's token or password; `name` is relative to the state folder.
+    """Return the content of a target's token or password file; `name` is relative to the state folder.
 
     Raises:
         ConfigurationError: it is missing, open to others, or empty.

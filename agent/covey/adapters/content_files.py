@@ -54,7 +54,7 @@ def check_target(target: Path, *, replace: bool) -> None:
 
 
 def content_folder(state: Path) -> Path:
-    """Return the folder of a state's files, beside its database."""
+    """Return the folder of a state's files, next to its database."""
     return state.with_name(f"{state.stem}.content")
 
 

@@ -16,10 +16,10 @@ _RETRY_S = 1.0
 
 @contextmanager
 def ended_within(seconds: float, its_socket: Callable[[], socket.socket | None]) -> Iterator[None]:
-    """Cut a connection, of which this gives the socket once there is one, where what is done here takes longer.
+    """Close a connection if the work here takes too long; the block sets its socket once there is one.
 
     Raises:
-        TimeoutError: it took longer, whatever came of it.
+        TimeoutError: it took longer, even if it succeeded.
     """
     over, cut = threading.Event(), threading.Event()
 

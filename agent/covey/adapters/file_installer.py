@@ -59,7 +59,7 @@ class FileInstaller:
         return 0
 
     def confirm(self) -> int:
-        """Let go of what was there before, if the check program says that all is well; return its exit code.
+        """Delete the previous version if the check program succeeds; return its exit code.
 
         Raises:
             LocalError: it cannot be started.
@@ -92,7 +92,7 @@ class FileInstaller:
         return 0
 
     def version(self) -> str:
-        """Return what stands at the path: the beginning of its SHA-256 sum.
+        """Return the version at the path: the beginning of its SHA-256 sum.
 
         Raises:
             StorageError: it cannot be read.

@@ -1,6 +1,7 @@
 """Files that are whole after a power cut: replaced and removed durably, read only where they are regular ones.
 
-Whoever replaces a small file does it here, the ingest as well: no other module renames a file over another."""
+All code that replaces a small file does it here, also the ingest: no other module renames a file over another.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def replace_file(
 def replace_by_parts(
     path: Path, parts: Iterable[bytes | bytearray | memoryview], mode: int, like: os.stat_result | None = None
 ) -> None:
-    """Write a temporary file beside `path`, fsync it, rename it over `path`, and fsync the folder. Raises OSError.
+    """Write a temporary file in the same folder, fsync it, rename it over `path`, and fsync the folder. Raises OSError.
 
     Temporary names begin with a dot and end in `.tmp`; a crash may leave one behind (`remove_leftovers`).
 
@@ -73,7 +74,7 @@ def replace_by_parts(
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files that killed writers left in a folder. Raises OSError.
 
-    Only for whoever alone writes there: another writer's file may still be wanted.
+    Only for the sole writer there: another writer may still need its file.
     """
     for leftover in folder.glob(f".{'[0-9a-f]' * 2 * _RANDOM_BYTES}.tmp"):
         leftover.unlink(missing_ok=True)

@@ -19,9 +19,9 @@ _SIGNALLED = 128
 
 
 def ended_as_owner(folder: Path) -> int | None:
-    """Where root calls for another user's folder, let a process that becomes that user go on; return its exit code.
+    """If root calls for another user's folder, let a process of that user continue; return its exit code.
 
-    None: this is the process that goes on.
+    None: this is that process.
     """
     owner = folder.stat() if os.geteuid() == 0 and folder.is_dir() else None
     if owner is None or owner.st_uid == 0:

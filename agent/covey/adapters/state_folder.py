@@ -1,19 +1,16 @@
 """The state folder of one device: identity, configuration, database, and the lock that one agent holds.
 
-identity.key     the signing seed, mode 0600     config.toml      settings, mode 0600
-noise.keys       the noise secrets, mode 0600     *.copy           of both, should a disk damage them
-state.sqlite     everything durable              relay.password   the broker's credential, mode 0600
-vault.key        a collector's vault key         agent.lock       held while an agent runs
-relay-ca.pem     whom to trust at the broker, where an inviter told
-relays/          credentials for further brokers  ordered.json     what operators have set, mode 0600
-broker/          a relay of this device's own, which `covey relay serve` runs
-alerts.json      what was told of the fleet, and what of it waits, mode 0600
-doors.sqlite     how far each door has sent readings on, mode 0600
-wake.pipe        by which commands wake an agent that gets files nearby
-state.sqlite-…   its log, lock, marks, reserved    state.sqlite.damaged-…  what a damaged one was saved from
+identity.key     the signing seed, mode 0600     config.toml      settings, mode 0600 noise.keys       the noise
+secrets, mode 0600     *.copy           of both, should a disk damage them state.sqlite     everything durable
+relay.password   the broker's credential, mode 0600 vault.key        a collector's vault key         agent.lock
+held while an agent runs relay-ca.pem     the broker's authorities, if an inviter named them relays/
+credentials for further brokers  ordered.json     operators' settings, mode 0600 broker/          a relay of this
+device's own, which `covey relay serve` runs alerts.json      sent and waiting alerts, mode 0600 doors.sqlite     each
+door's position in the vault, mode 0600 wake.pipe        wakes an agent that fetches files nearby state.sqlite-…   its
+log, lock, marks, reserved    state.sqlite.damaged-…  a damaged database, after salvage
 
-Some work only one process of a device may do at a time: each has a lock (`ProcessLocks`). A lock goes with its process,
-however that ends. Asking whether one is held writes nothing, so that works on a read-only disk, too.
+Only one process of a device may do certain work at a time: each kind has a lock (`ProcessLocks`). A lock ends with its
+process. Checking a lock writes nothing, so it works on a read-only disk.
 """
 
 from __future__ import annotations
@@ -203,11 +200,11 @@ class ProcessLocks:
         return self._is_held(_AGENT)
 
     def relay(self) -> int | None:
-        """Take the lock of whoever speaks with the relay: the agent, or a command that waits for something."""
+        """Take the lock for the relay connection: the agent's, or that of a command that waits for something."""
         return self._take("relay.lock")
 
     def served_relay(self) -> int | None:
-        """Take the lock of whoever serves a relay of this device's own."""
+        """Take the lock for serving this device's own relay."""
         return self._take("broker.lock")
 
     def alerts(self) -> int | None:
@@ -223,7 +220,7 @@ class ProcessLocks:
         return self._take("doors.lock")
 
     def vault(self) -> int | None:
-        """Take the lock of the one process that writes this node's segments anew."""
+        """Take the lock for rewriting this node's segments."""
         return self._take("vault.lock")
 
     def _take(self, name: str) -> int | None:
@@ -313,9 +310,9 @@ class StateFolder:
         return frozenset(each.name for each in self.path.iterdir()) if self.path.is_dir() else frozenset()
 
     def remove_others(self, names: frozenset[str]) -> None:
-        """Remove whatever has come into the folder beside some names, and the folder where nothing is left.
+        """Remove every file except the named ones, and an empty folder.
 
-        The identity goes last: what was not removed still belongs to a device.
+        The identity is removed last, so that remaining files still belong to a device.
 
         Raises:
             StorageError: the disk refused.
@@ -436,9 +433,8 @@ class StateFolder:
     def wipe(self) -> None:
         """Forget this device: keys, database, credential. At the next start it is a new one (000.23).
 
-        The marker comes first, so that a crash half way changes nothing: the next start goes on. The configuration
-        stays, and so does a vault with its key: they are the owner's. What a card keeps of deleted files, no program
-        can say.
+        The marker comes first, so that the next start continues after a crash. The configuration, and a vault with its
+        key, are the owner's and stay. A card may retain deleted content, which no program can prevent.
 
         Raises:
             StorageError: the disk refused.
@@ -465,7 +461,7 @@ class StateFolder:
 
     @property
     def state_file(self) -> StateFile:
-        """The database's file, and what lies beside it."""
+        """The database's file, and the files next to it."""
         return StateFile(self.path / "state.sqlite")
 
     def store(
@@ -475,9 +471,9 @@ class StateFolder:
         report: Callable[[Report], None] = lambda _: None,
         moves: Callable[[], None] | None = None,
     ) -> SqliteStore:
-        """Open the database, made, migrated or saved where needed (`state_file.py`); `report` is told of what was lost.
+        """Open the database, made, migrated or saved where needed (`state_file.py`); `report` gets the losses.
 
-        While that goes on, which may take minutes, `moves` is called again and again.
+        Meanwhile, which may take minutes, `moves` is called again and again.
         """
         maximum = config.outbox.maximum_bytes
         store, reports = self.state_file.open(lambda: identity or self.identity(), maximum, moves)

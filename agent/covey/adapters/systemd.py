@@ -55,7 +55,7 @@ class Systemd:
         self._send("STATUS=" + line.replace("\n", " "))
 
     def stays(self) -> None:
-        """Note that the end at hand is none: the agent begins anew in this process."""
+        """Note that this is no end: the agent restarts in this process."""
         self._stays = True
 
     def stopping(self) -> None:

@@ -62,7 +62,7 @@ class TransientUnit:
         os.mkfifo(self._pipe, 0o600)
 
     def run(self, invocation: Invocation, asked_by: socket.socket) -> ProgramEnd:
-        """Run a program to its end, or until whoever asked shuts the connection.
+        """Run a program to its end, or until the requester closes the connection.
 
         Raises:
             ActionError: it could not be started.

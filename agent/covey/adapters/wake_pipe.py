@@ -48,7 +48,7 @@ class WakePipe:
             self._woken()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._descriptor is None:
             return
         self._ends = True

@@ -1,9 +1,9 @@
 """How documents become JSON: what `--json` prints and the local API answers, as types, field by field.
 
-Each subject has the types of its own documents beside it, in `SUBJECT/documents.py`; `openapi.py` describes them to
-other languages. What stands next to a type in `Annotated` is JSON Schema. A field whose name is a word of Python ends
-with an underscore here, and without it in JSON. A field made by `here_only` is for code on the device itself; JSON does
-not have it. A document that says `GROWS = True` may get further fields in a later version.
+Each subject has the types of its own documents in `SUBJECT/documents.py`; `openapi.py` describes them to other
+languages. The extra part of an `Annotated` type is JSON Schema. A field whose name is a word of Python ends with an
+underscore here, and without it in JSON. A field made by `here_only` is for code on the device itself; JSON does not
+have it. A document that says `GROWS = True` may get further fields in a later version.
 
 pydantic and msgspec would cost megabytes on a Pi for forty lines; a `TypedDict` has no defaults and no properties.
 """
@@ -18,7 +18,7 @@ from covey.errors import AgentVersionError
 
 
 class Says:
-    """JSON Schema beside a type. Two are never the same, so that types with them can be joined."""
+    """JSON Schema attached to a type. No two are equal, so that types with them can be joined."""
 
     def __init__(self, **words: Any) -> None:
         self.words = words

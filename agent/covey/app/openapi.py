@@ -29,7 +29,7 @@ REFUSALS = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What a request names beside its path, or in it."""
+    """A parameter in the path of a request, or after it."""
 
     name: str
     schema: Schema

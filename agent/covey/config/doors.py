@@ -1,13 +1,11 @@
-"""Doors as their owner writes them, `[[door]]` in any file of the configuration: where readings are sent on to.
+"""Doors in the owner's configuration, `[[door]]` in any file: other systems that get readings.
 
-[[door]]
-name = "my-cloud"        # what its place in the vault is kept under
-kind = "webhook"
-url = "https://example.org/readings"
+[[door]] name = "my-cloud"        # its position in the vault is stored under this name kind = "webhook" url =
+"https://example.org/readings"
 
-1. What else an entry says depends on its kind: `KINDS` has them all, the dataclasses below are their settings, and
-   `covey door kinds` shows them. A kind that is none of ours is one of a package that is installed (`covey.doors`).
-2. No operator sets these: an entry says whom readings are shown, and names a file with a secret.
+1. An entry's other keys depend on its kind: `KINDS` has them all, the dataclasses below are their settings, and
+   `covey door kinds` shows them. Installed packages can add kinds (`covey.doors`).
+2. No operator sets these: an entry says where readings go, and names a file with a secret.
 """
 
 from __future__ import annotations

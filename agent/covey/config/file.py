@@ -1,11 +1,11 @@
-"""Configuration as it is written: TOML files and the environment into `config.py`'s settings, and back into a file.
+"""Read TOML files and the environment into `config.py`'s settings, and write them back into a file.
 
-1. Later sources win: defaults, `config.toml`, further files and `conf.d/*.toml` in the order given, what operators have
-   set (`ordered.py`), the environment.
+1. Later sources win: defaults, `config.toml`, further files and `conf.d/*.toml` in the order given, operators' settings
+   (`ordered.py`), the environment.
 2. A section of the environment's names is ours as soon as its prefix is: `COVEY_RELAY_URLL` is a mistake, not somebody
    else's variable.
-3. `[[sensor]]` and `[[door]]` are no settings: `sensors.py` and `doors.py` read what stands there.
-4. A file that is changed keeps its comments, and everything else that somebody wrote into it.
+3. `[[sensor]]` and `[[door]]` are no settings: `sensors.py` and `doors.py` read them.
+4. A file that is changed keeps its comments, and all other content.
 """
 
 from __future__ import annotations

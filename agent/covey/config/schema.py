@@ -284,7 +284,7 @@ class LogConfig:
 
 @dataclass(frozen=True, slots=True)
 class AlertsConfig:
-    """[alerts]: whom `covey alert watch` tells what is wrong with the fleet, and when."""
+    """[alerts]: the targets of `covey alert watch`, and when it sends alerts."""
 
     webhook: str = _setting(
         "", "URL to post each message to; empty: none", "https://ntfy.sh/my-fleet", "", high=2_048, local=True

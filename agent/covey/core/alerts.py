@@ -59,7 +59,7 @@ class AlertFinding:
 
 @dataclass(slots=True)
 class Episode:
-    """Something that is or was wrong. `ended_us`: when it ended, 0 while it goes on; kept until that is told."""
+    """A present or past problem. `ended_us`: when it ended, 0 while it lasts; kept until that is announced."""
 
     label: str
     what: str
@@ -94,7 +94,7 @@ class AlertMessage:
 
 @dataclass(slots=True)
 class TargetQueue:
-    """The messages that wait for one target, the oldest first, and what became of the last try."""
+    """The messages for one target, the oldest first, and the result of the last attempt."""
 
     waiting: list[AlertMessage] = field(default_factory=list)
     attempts: int = 0
@@ -144,14 +144,14 @@ class AlertBook:
         now_us: int,
         settle_us: int,
     ) -> list[Notice]:
-        """Take what was found, and return what is to be told now.
+        """Accept findings, and return the alerts to send now.
 
         Args:
-            findings: what is wrong, and None for what is well; what is not known is not named. Of what is named twice,
-                as a device with two disks is, the one that is wrong counts.
+            findings: problems, and None for what is well; unknown conditions are left out. Of two findings for one
+            device, such as for two disks, the problem counts.
             devices: the keys of all devices of the fleet, in hex.
             now_us: by the wall clock.
-            settle_us: how long something has to be wrong before it is told.
+            settle_us: how long a problem has to last before it is announced.
         """
         well, wrong = set[Subject](), set[Subject]()
         for subject, finding in findings:
@@ -210,7 +210,7 @@ class AlertBook:
         return self.queues.setdefault(target, TargetQueue())
 
     def enqueue(self, message: AlertMessage, targets: Iterable[str]) -> None:
-        """Put a message into the queue of each target, and forget the targets that are no more."""
+        """Put a message into the queue of each target, and drop former targets."""
         self.queues = {name: self.queue(name) for name in targets}
         for queue in self.queues.values():
             queue.add(message)

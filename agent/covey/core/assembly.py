@@ -159,7 +159,7 @@ class HistoryMachines:
 def history_machines(
     given: Given, of_groups: GroupMachines, links: LinkMachines, pins: Callable[[GroupId], Pins]
 ) -> HistoryMachines:
-    """Return the machines of histories. `pins` says whom this device's owner has pinned as operators of a group."""
+    """Return the machines of histories. `pins` returns a group's operators that this device's owner has pinned."""
     identity, records, state = given.identity, given.records, given.state
     groups, membership, past, queue = of_groups.groups, of_groups.membership, of_groups.past, links.queue
     exchange = HistoryExchange(given.own, groups, past, records, queue, state.carriage)
@@ -174,7 +174,7 @@ def history_machines(
 
 @dataclass(frozen=True, slots=True)
 class ReportMachines:
-    """What became of orders: `results` and `settings` tell others, `received` keeps what others tell."""
+    """Results of orders: `results` and `settings` report to others, `received` stores others' reports."""
 
     settings: SettingReporting
     received: ReceivedResults

@@ -19,7 +19,7 @@ NODE_ID_BYTES = 16
 VAULT_ID_BYTES = 16
 
 DeviceKey = NewType("DeviceKey", bytes)
-"""A device's 32-byte Ed25519 public key, which is the device wherever it is spoken of."""
+"""A device's 32-byte Ed25519 public key, which identifies the device everywhere."""
 
 NoisePublic = NewType("NoisePublic", bytes)
 """A device's 32-byte X25519 public key, which envelopes are sealed for; it changes."""
@@ -60,13 +60,13 @@ BatchNumber = NewType("BatchNumber", int)
 (docs/protocol/core.md, section 11)."""
 
 _LABEL_SHOWN = 32
-"""Characters of a label beside a name: a line that holds both ends with the program's own words."""
+"""Characters of a label after a name: a line with both ends with the program's own words."""
 _BASE32 = string.ascii_uppercase + "234567"
 _HEX = frozenset(string.hexdigits.lower()) - frozenset(string.ascii_uppercase)
 
 
 def device_name(signing_public: DeviceKey) -> str:
-    """Return the 8 hex digits by which a device is always shown; labels stand beside it, never instead."""
+    """Return the 8 hex digits by which a device is always shown; labels come after it, never instead."""
     return signing_public[:4].hex()
 
 
@@ -148,7 +148,7 @@ def printable(value: str, maximum: int = 200) -> str:
 
 
 def labelled_name(name: str, label: str) -> str:
-    """Return a device as people read it: its name, and beside it so much of what it is called, made `printable`."""
+    """Return a device for people: its name, then the beginning of its label, made `printable`."""
     return f"{name} {printable(label, _LABEL_SHOWN)}".rstrip()
 
 

@@ -68,16 +68,15 @@ if TYPE_CHECKING:
 class Node:
     """One device's protocol state. Everything durable is in `records`, what is in flight in `state`.
 
-    `actions` changes groups, `history` is what they say, `telemetry` publishes, `landing` answers for a collector,
-    `export` carries by hand.
-    `ephemeral` says what nobody keeps, `content` fetches files and gives them, `mailboxes` keep it for sleepers.
-    `heads` compares how groups stand elsewhere, `setting_reports` tells what became of settings that were given,
-    `results` reports what became of commands here, `order_results` keeps what became of them elsewhere.
+    `actions` changes groups, `history` has their operations, `telemetry` publishes, `landing` answers for a collector,
+    `export` carries by hand. `ephemeral` sends messages that nobody stores, `content` fetches and gives files,
+    `mailboxes` keep messages for sleepers. `heads` compares groups with others', `setting_reports` reports settings'
+    states, `results` reports commands' results here, `order_results` stores those of other devices.
 
-    `lands_telemetry` says whether a collector empties the landing; without one, telemetry stays at its sender.
-    `pins` says whom this device's owner has pinned as operators of a group.
-    `silent_us` is how long a collector may acknowledge nothing before new telemetry goes to the next one.
-    `presence_us` is the longest silence towards this device's collectors; 0: it sends them no heartbeat.
+    `lands_telemetry` says whether a collector empties the landing; without one, telemetry stays at its sender. `pins`
+    returns a group's operators that this device's owner has pinned. `silent_us` is how long a collector may acknowledge
+    nothing before new telemetry goes to the next one. `presence_us` is the longest silence towards this device's
+    collectors; 0: it sends them no heartbeat.
     """
 
     def __init__(
@@ -267,7 +266,7 @@ class Node:
     def envelopes_to_send(self, now: Now) -> Iterator[Outgoing]:
         """Yield sealed envelopes: acknowledgements that are due, then each link's messages.
 
-        A caller whose relay takes no more just stops iterating.
+        A caller whose relay is full just stops iterating.
         """
         yield from self._about_links(now)
         for collector, body in self.heartbeat.due(self.groups, now):

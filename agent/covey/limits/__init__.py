@@ -2,19 +2,19 @@
 
     message    Messages and envelopes: what is refused before it is parsed, and how deep it may be.
     link       Links: windows, gaps, acknowledgements, retries, incarnations.
-    rate       How much of what comes is dealt with in a time.
+    rate       How much received data is processed in a given time.
     storage    What one device stores, and how much of its disk that takes: outbox, inbox, landing, log, quarantine.
     board      Boards: small heaps behind a gateway.
     relay      Relays and presence: how many, how often, and how long a silence means something.
     link_key   Link keys: when one is worth it, and when it ends.
     group      Groups: their manifests, members, votes and departures.
-    orders     Orders: what operators say, and how much of it a device looks at.
-    heads      Heads: how often devices compare how their groups stand, and what they do where that differs.
-    personal   A person's own devices: what they tell each other.
+    orders     Orders: operators' statements, and how many a device reads.
+    heads      Heads: how often devices compare their groups, and what they do about differences.
+    personal   A person's own devices: their announcements.
     pairing    Joining a group: invites, ceremonies, requests.
     key        Keys of a device: retired ones, and what a passphrase costs.
-    mailbox    Mailboxes: what one keeps for whom, for how long, and how much of it is said at once.
-    telemetry  Telemetry: batches and what stands in them.
+    mailbox    Mailboxes: what one stores, for how long, and how much is sent at once.
+    telemetry  Telemetry: batches and their content.
     sensors    Sensors that a configuration names: how many, how much they may say, how long they may take.
     vault      The vault: segments, manifests, ranges.
 

@@ -57,7 +57,7 @@ RESULTS_OF_ONE = 1_024
 about."""
 
 RESULTS_RESENT = 256
-"""Results that a device sends once more in a minute to those who lack them: whoever says so is not to keep it busy."""
+"""Results that a device repeats in a minute for recipients that lack them: their claims must not keep it busy."""
 
 RESULT_OUTPUT_BYTES_OF_ONE = 4 * MIB
 """The outputs of one device in one group that others keep, the last ones; the rows stay."""
@@ -66,7 +66,7 @@ RESULT_OUTPUT_BYTES = 256 * MIB
 """The same of all members of a group, each an equal share, one whole output at least: a fleet's journals, on a card."""
 
 WAITING_COMMANDS = 256
-"""Commands that one device holds to do; a further one is refused, so that whoever gave it knows."""
+"""Commands that wait on one device; a further one is refused, so that its operator knows."""
 
 LOST_COMMANDS = 64
 """Commands from before its records begin of which a device says that it does not know."""
@@ -101,7 +101,7 @@ STAGING_REST_US = 2_000_000
 """Between two looks at whether it has come."""
 
 SLOT_FREE_BYTES = 64 * MIB
-"""What stays free of the disk where a new version of Covey is built beside the old one: the outbox has its room."""
+"""Free disk space next to a new version of Covey while it is built: the outbox has its room."""
 
 PROBED_MEMBERS = 8
 """Members that are asked for an acknowledgement on trial: one that is awake is enough."""

@@ -26,7 +26,7 @@ MAXIMUM_BOARD_RESULT_BYTES = KIB
 """What a board signs of an order: the beginning of its action's output, and why, in a sentence."""
 
 MAXIMUM_BOARD_ORDER_BYTES = 2 * KIB
-"""An order for a board, with the approvals of it: read whole in its heap, beside what it measures."""
+"""An order for a board, with its approvals: read whole in its heap, in addition to its measurements."""
 
 MAXIMUM_BOARD_OPERATORS = 4
 """Operators that a board pins when it is enrolled: what it reads for each order."""
@@ -45,4 +45,4 @@ MAXIMUM_UDP_BOARDS = 64
 """Boards of a group on UDP at one gateway: as many as a site has, each with its queue in memory."""
 
 MAXIMUM_UDP_STRANGERS = 32
-"""Addresses on UDP that speak the line and are no member's: boards that wait to be enrolled, and whoever else tries."""
+"""Addresses on UDP that speak the line without being a member's: boards that wait for enrolment, and strangers."""

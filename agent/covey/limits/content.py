@@ -20,12 +20,12 @@ NEAR_SYNC_US = 250
 takes for a chunk, so there each one has its own. What is quicker would spend more on that than on all else."""
 
 NEAR_DISK_WAIT_US = 100
-"""How long a chunk of a peer's waits for those before it to be on the disk: a gigabit has a power cut fetch one twice
-where the disk takes one in 0.6 ms, and loses little where it takes longer, as what follows then waits no more."""
+"""How long a peer's chunk waits until earlier ones are on disk: on a gigabit, a power cut repeats one if the disk
+writes one in 0.6 ms; slower disks lose little, because later chunks no longer wait."""
 
 SYNC_SHARE = 2
-"""Times as long as it took, before what a peer of the network has given since is brought to the disk again, where more
-comes than the disk takes: so that has a third of the time at most, and a network goes on."""
+"""Multiple of the last sync's duration before the next sync of a network peer's chunks, if more arrives than the disk
+writes: so syncs take a third of the time at most, and the network continues."""
 
 SYNC_GROUP_BYTES = 4 * MIB
 """The most that comes before what came before it is on the disk: a power cut has at most twice that fetched twice, from
@@ -44,7 +44,7 @@ QUICK_PULL_US = 400_000
 """A portion that comes in less is followed by one twice as large."""
 
 SLOW_PULL_US = 1_600_000
-"""A portion that takes longer is followed by one half as large, down to a chunk: what else comes to this device waits
+"""A portion that takes longer is followed by one half as large, down to a chunk: other messages to this device wait
 behind it in the relay."""
 
 CONTENT_PULL_US = 20_000_000
@@ -54,11 +54,11 @@ CHUNK_PATIENCE_US = 300_000_000
 """How long a holder may take for one chunk, whatever it says meanwhile: 220 bytes a second, less than any link."""
 
 FETCH_REST_US = 300_000_000
-"""The longest rest before those are asked anew who did not have it, did not answer, or gave something else; the first
-one is as long as `CONTENT_PULL_US`."""
+"""The longest pause before members are asked again that lacked the file, did not answer, or gave something else; the
+first pause is `CONTENT_PULL_US`."""
 
 HOLDERS_TRIED = 8
-"""Members that are asked one after the other before a fetch rests; later it goes on with others."""
+"""Members that are asked one after the other before a fetch pauses; later it continues with others."""
 
 FETCHES_AT_ONCE = 2
 """Files that are fetched at the same time; others wait."""

@@ -33,7 +33,7 @@ DOOR_UNACKNOWLEDGED = 500
 """Publications that a broker has not acknowledged: well below the 1,000 that mosquitto queues."""
 
 DOOR_SERIES_OF_DEVICE = 256
-"""Series of one device that become entities: whoever names another one each time fills no Home Assistant."""
+"""Series of one device that become entities: a device that invents names does not fill Home Assistant."""
 
 DOOR_SERIES = 20_000
 """Series of all devices that become entities, each some 600 bytes of memory here."""

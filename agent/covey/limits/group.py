@@ -11,8 +11,8 @@ MAXIMUM_MANIFEST_BYTES = 256 * KIB
 """A group manifest with 1,000 members, their labels and votes."""
 
 SELF_JOINED_MEMBERS = 900
-"""Members of a public group beyond which devices let themselves in no more: whoever fills it, the rest of the room is
-its admins' to give."""
+"""Members of a public group beyond which devices can no longer add themselves: the rest of the room is its admins' to
+give."""
 
 PUBLIC_JOINS_AT_ONCE = 64
 """Devices that let themselves into public groups, and are taken or answered at once: a classroom, twice."""
@@ -29,9 +29,9 @@ RIVALS_OF_ONE = 8
 more are taken where somebody else's follow them."""
 
 RIVALS_REPLACED = 64
-"""Of these, how many give way to others of their issuer before everybody's later versions follow them. Two devices that
-are given rivals in other orders replace a few dozen until they hold the same; one that means ill could go on for good,
-and everybody would exchange what it has issued."""
+"""Of these, how many are replaced by others of their issuer before every member's later versions follow them. Two
+devices that get rivals in different orders replace a few dozen until they hold the same; a hostile issuer could
+continue forever, and all members would exchange its manifests."""
 
 MAXIMUM_OPEN_MANIFESTS = 512
 """Versions of a group since the last one that everybody's later ones follow, beyond which only what removes somebody or

@@ -17,8 +17,8 @@ GIVEN_AFTER = 2
 """How often a member is heard to hold less, and told of that, before it is given what it lacks without a request."""
 
 HEADS_ROUND_US = 600_000_000
-"""Between two reports to members of whom nothing, or nothing of late, is known: of a group of 50 each has heard from
-everybody after some four hours, for 200 bytes a minute."""
+"""Interval between reports to members without recent news: in a group of 50 each has reports from all others after some
+four hours, for 200 bytes a minute."""
 
 HEADS_START_US = (15_000_000, 60_000_000)
 """When after a start the first of these goes: a thousand devices whose relay comes back begin within a minute."""
@@ -51,10 +51,10 @@ FORMER_LOOK_BYTES = MIB
 """Manifests that one look reads in bytes, each once: four of the largest, less than half a second of a Pi."""
 
 FORMER_LOOKS_SAVED = 8
-"""How many are looked at at once after a silence: who was removed reports every ten minutes."""
+"""How many are processed at once after a silence: a removed member reports every ten minutes."""
 
 REMOVAL_MANIFESTS = 8
 """Manifests that are read at a time, towards the removal: of more, the next ones when the device has these."""
 
 LEFT_LOOKED_BACK = 8
-"""Versions before what is held that are looked through for this device's own leaving: it is told of few after that."""
+"""Versions before the held ones that are searched for this device's own leaving: it is notified of few after that."""

@@ -113,7 +113,7 @@ GRAPH_PARTS_AT_ONCE = 16
 """Parts of a graph that one message carries: 1,000 operations, which a Pi stores in a second."""
 
 MAXIMUM_PROOF = 128
-"""Operations that show by whom a checkpoint is signed: all its parts, and the approvals of more than a hundred."""
+"""Operations that prove a checkpoint's signatures: all its parts, and the approvals of more than a hundred."""
 
 GRAPH_WAIT_US = 600_000_000
 """How long a device that lacks what others have forgotten waits for one that has kept it: a round of `HEADS`."""
@@ -123,4 +123,4 @@ GRAPH_WAIT_LONGEST_US = 86_400_000_000
 slow line 3 MB at 300 bit/s, and after which no member keeps a newcomer waiting by one operation at a time."""
 
 GRAPH_COUNT_US = 60_000_000
-"""How often such a wait is stored while it goes on: what a restart may lose of it, one small write a minute."""
+"""How often such a running wait is stored: a restart may lose that much, at one small write a minute."""

@@ -9,8 +9,9 @@ RETIRED_NOISE_KEY_US_MIN = 3_600_000_000
 """How long a retired noise key is kept at least: longer than an invite that was printed before lives."""
 
 RETIRED_NOISE_KEY_US_MAX = 180 * 86_400_000_000
-"""How long it is kept at most, whoever has not heard yet: two devices that were apart while both rotated have nothing
-else to reach each other by, and a season in a box is common; whoever is silent for longer is invited anew."""
+"""How long it is kept at most, even if some members do not know yet: two devices that were apart while both rotated
+have no other way to reach each other, and a season in a box is common; a device that is silent for longer is invited
+again."""
 
 ROTATION_PACE_US = 2 * 3_600_000_000
 """Between two rotations of one group, on average: of 1,000 members each gets twelve manifests of 200 kB a day."""

@@ -12,14 +12,14 @@ LINK_WINDOW_BYTES = 4 * MIB
 """Bytes in flight to one recipient; at least one message always goes."""
 
 LINK_WINDOW_CONTROL_MESSAGES = 64
-"""Control messages in flight to one recipient, beside the others: few are ever under way."""
+"""Control messages in flight to one recipient, in addition to the others: few are ever in flight."""
 
 LINK_WINDOW_HISTORY_MESSAGES = 4
 """Messages of a group's history in flight to one recipient: each carries up to 320 KiB, and mostly one is asked for at
 a time."""
 
 LINK_WINDOW_LIVE_MESSAGES = 64
-"""New telemetry in flight to one recipient beside a backlog of older: a batch is made every few seconds."""
+"""New telemetry in flight to one recipient in addition to a backlog: a batch is made every few seconds."""
 
 LINK_WINDOW_RESTART_MESSAGES = 20
 """Messages that go at once to a recipient that is there again: as many as it answers at once
@@ -96,8 +96,8 @@ HANG_UPS = 3
 line loses one or two by chance."""
 
 SAME_SIZE_BYTES = 256
-"""Envelopes whose sizes differ by no more count as one size: the same message is longer when it is sealed for a first
-contact than under a link key."""
+"""Envelopes whose sizes differ by at most this count as one size: the same message is longer when it is sealed for a
+first contact than under a link key."""
 
 REFUSED_SIZE_US = 3_600_000_000
 """How long a size is not offered to a relay that hung up on it. The wait doubles with each further hang-up ..."""
@@ -110,7 +110,7 @@ INCARNATIONS = 1_024
 
 ACKNOWLEDGED_RUNS_KEPT = 256
 """Runs of acknowledged telemetry that a sender remembers of each recipient, 40 bytes each: the hourly LINK message ends
-a run, so ten days at least. A recipient restored from an older backup is told of no more than these."""
+a run, so ten days at least. For a recipient restored from an older backup, only these are reported."""
 
 MAXIMUM_UNSUPPORTED = 64
 """Messages of unknown types that one acknowledgement names: its author only needs to know that there are some."""

@@ -1,4 +1,4 @@
-"""Mailboxes: what one keeps for whom, for how long, and how much of it is said at once."""
+"""Mailboxes: what one stores, for how long, and how much is sent at once."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ BLOB_TTL_S = 604_800
 """How long it is kept where its sender does not say, 7 days."""
 
 PUSH_RENEWAL_US = 302_400_000_000
-"""After so long, half of a blob's default time, what still waits is pushed again: a mailbox that ran meanwhile, was
-emptied or restored may have let go of it."""
+"""After so long, half of a blob's default time, waiting messages are pushed again: a mailbox that was emptied or
+restored meanwhile may have dropped them."""
 
 INBOX_BLOBS = 10_000
 """Blobs that wait for one device: its cursors then fit into one PULL's gap."""

@@ -1,4 +1,4 @@
-"""What operators say: who is one, what they set and order, and how much of it a device looks at."""
+"""Operators: which devices they are, what they set and order, and how much of it a device reads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAXIMUM_ARGUMENT_BYTES = 1_024
 """An argument's value in UTF-8: a path or a URL; all of them fit into one operation."""
 
 MAXIMUM_SEALED_BYTES = 60 * KIB
-"""What only those can read whom an order is for: 48 bytes for each device of a whole group, and the largest secret.
+"""A secret that only an order's targets can read: 48 bytes for each device of a whole group, and the largest secret.
 Leaves 4 KiB of the operation for the order itself."""
 
 MAXIMUM_SECRET_BYTES = 12 * KIB

@@ -5,7 +5,7 @@ from __future__ import annotations
 from covey.limits.units import KIB
 
 INVITE_US = 600_000_000
-"""Life of an invite: ten minutes, as long as two people need to stand beside each other."""
+"""Life of an invite: ten minutes, as long as two people need to meet."""
 
 JOIN_RETRY_US = 30_000_000
 """Longest wait before a join request goes again, while its invite lives minutes: a relay may have lost the subscription
@@ -37,8 +37,8 @@ MAXIMUM_OPEN_INVITES = 16
 """Invites open at one time on one device."""
 
 PREPARED_INVITE_US = 30 * 86_400_000_000
-"""Life of an invite in a file, where its maker says nothing else: cards are written, posted and put in by then. Whoever
-has the file meanwhile has a place in the group, so nobody may choose more than `ADMISSION_US`."""
+"""Default life of an invite in a file: cards are written, posted and inserted by then. Any holder of the file has a
+place in the group meanwhile, so nobody may choose more than `ADMISSION_US`."""
 
 MAXIMUM_PREPARED_INVITES = 256
 """Invites in files that are open at one time: each keeps a rendezvous, and is looked at four times a second."""
@@ -120,7 +120,7 @@ PUBLIC_VISITORS = 16
 """Visitors with an address at a time: for each a manifest of up to 256 KiB may wait in the outbox."""
 
 PUBLIC_REQUEST_US = 7 * 86_400_000_000
-"""How long a request to a public group goes on: its members may be away."""
+"""How long a request to a public group is repeated: its members may be away."""
 
 PREVIEWED_MEMBERS = 16
-"""Members whom an invitation to a further group names: what a person reads before it answers."""
+"""Members that an invitation to a further group names: what a person reads before answering."""

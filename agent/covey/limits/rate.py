@@ -13,7 +13,7 @@ THROTTLED_TOKENS = 5
 """What one costs of an author whose tokens are used up: it is opened, and neither verified nor read."""
 
 DEFECT_TOKENS = 2_000
-"""What one costs that brings out a defect: two nodes made anew and two commits."""
+"""The cost of an envelope that triggers a defect: two rebuilt nodes and two commits."""
 
 AUTHOR_TOKENS_PER_SECOND = 2_000
 """What each author is given: 2,000 new messages a second, more than one link carries, or 100 worthless envelopes."""
@@ -26,7 +26,7 @@ ALL_TOKENS_PER_SECOND = 20_000
 envelopes, about half of a small one's time."""
 
 ALL_TOKENS = 163_840
-"""What all can save up: 1,000 devices that come back at once may each repeat eight messages, beside all that is new."""
+"""What all can save up: 1,000 devices that return at once may each repeat eight messages, in addition to new ones."""
 
 RATED_AUTHORS = 4_096
 """Authors whose tokens are remembered, in less than a megabyte: four times the largest group. Of more, the one that was

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MAXIMUM_RELAYS = 8
-"""Relays of one device at once: each costs a connection, a thread and a subscription for good."""
+"""Relays of one device at once: each costs a permanent connection, a thread and a subscription."""
 
 WILL_DELAY_US = 60_000_000
 """How long a relay holds a will back: a device that is back by then was not gone. Never longer than the interval."""

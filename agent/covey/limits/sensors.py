@@ -30,8 +30,8 @@ SENSOR_HUNG_SECONDS = 90.0
 """A sensor that has not answered for so long is said to hang: more than any time that a definition may give it."""
 
 MAXIMUM_SENSOR_SERIES = 1_024
-"""Names that the topics of a broker make below one sensor. What is new beyond it is dropped and told: whoever may
-publish chooses topics, and each name costs a row for good in every table of devices."""
+"""Names that the topics of a broker make below one sensor. Further ones are dropped and reported: publishers choose
+topics, and each name costs a permanent row in every table of devices."""
 
 MAXIMUM_SERIES_READINGS_PER_MINUTE = 600
 """Readings of one name from a broker in a minute; further ones are dropped and told. Ten a second is a busy meter."""

@@ -24,8 +24,8 @@ SETTINGS_RESTART_US = 10_000_000
 """Between an agent's start and its next one for the sake of a setting: what comes together restarts it once."""
 
 MAXIMUM_SETTINGS_GONE_BACK = 256
-"""Orders that a device remembers to have gone back, so as not to try them once more: twice `MAXIMUM_REPORTED_SETTINGS`,
-48 bytes each. Whoever makes it forget one with that many others has it tried again, which goes back in time as well."""
+"""Reverted orders that a device remembers, so as not to try them again: twice `MAXIMUM_REPORTED_SETTINGS`, 48 bytes
+each. An operator that makes it forget one with that many others has it tried again, and reverted again."""
 
 MAXIMUM_REPORTED_SETTINGS = 128
 """Settings that operators give one device, and that it reports: more than Covey has, and a page for its programs."""

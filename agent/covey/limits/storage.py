@@ -25,14 +25,14 @@ LOG_BYTES = 1_600 * KIB
 """The write-ahead log before it is folded into the database: small enough for the reserved space."""
 
 RESERVED_BYTES = 2 * MIB
-"""Room kept for what must be written on a full disk: the database grows by what its log holds, then the log is empty
-and may be written again. With 128 KiB a dozen acknowledgements came through (measured), and no more."""
+"""Room kept for writes on a full disk: the database grows by its log's content, then the log is empty and may be
+written again. With 128 KiB only a dozen acknowledgements fitted (measured)."""
 
 LOOKED_THROUGH_BYTES = 4 * MIB
 """A state database up to here is looked through at every start, in a fraction of a second on a Pi."""
 
 GROUPS_COPY_BYTES = 64 * KIB
-"""The second copy of manifests and secrets: a group of some 450 members, and written anew with each change of one."""
+"""The second copy of manifests and secrets: a group of some 450 members, rewritten with each change of one."""
 
 HIGH_WATER_RECIPIENTS = 4_096
 """Recipients of whose queues a file says how far they had come: it has 256 KiB then, and is read at each start."""
@@ -76,14 +76,14 @@ SCARCE_BYTES = 256 * KIB
 """...and at once: some hundred messages of readings."""
 
 EVENTS_KEPT = 1_024
-"""Events beside operations that programs can still be told of: years of a group's changes; with `EVENT_MEMBERS` in each
-of them 8 MiB, which only a hostile admin brings about."""
+"""Stored events other than operations: years of a group's changes; with `EVENT_MEMBERS` in each of them 8 MiB, which
+only a hostile admin causes."""
 
 EVENT_MEMBERS = 64
 """Members that one event names of those who came or went; the group itself lists all."""
 
 IDEMPOTENCY_KEYS = 4_096
-"""Requests whose idempotency keys are kept: at one a second an hour's; whoever tries again does so in minutes."""
+"""Requests whose idempotency keys are kept: at one a second an hour's; clients retry within minutes."""
 
 IDEMPOTENCY_KEY_LENGTH = 128
 """Characters of such a key: a UUID, a path with a number."""

@@ -1,4 +1,4 @@
-"""Telemetry: batches and what stands in them."""
+"""Telemetry: batches and their content."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ MAXIMUM_SEGMENT_RECORDS = 20_000
 """Messages in one segment: small ones reach this before the segment is full in bytes."""
 
 MAXIMUM_SEGMENT_PARTS = 1_000
-"""Positions that one merged segment stands for; with the records, the CBOR items of a structure."""
+"""Positions that one merged segment covers; with the records, the CBOR items of a structure."""
 
 MAXIMUM_VAULT_MANIFEST_BYTES = 8 * MIB
 """A vault manifest as stored."""
@@ -68,8 +68,8 @@ MAXIMUM_KEY_OBJECT_ITEMS = 3 * MAXIMUM_VAULT_KEYS + 1
 """CBOR items of a node's list of keys."""
 
 VAULT_ROTATION_US = 30_000_000
-"""Least time between two rotations of a running collector, which lands nothing while the next one is due: whoever
-lets devices in and removes them again and again fills neither the key file nor the disk."""
+"""Least time between two rotations of a running collector, which lands nothing while the next one is due: a member that
+adds and removes devices again and again fills neither the key file nor the disk."""
 
 MAXIMUM_LOOK_BYTES = 64 * MIB
 """Segments that one look at a fleet's newest readings opens, as stored: seconds of work on a Pi."""

@@ -111,7 +111,7 @@ class Attending:
         self.link.send(messages.to_line(*fields))
 
     def restart(self, now_us):
-        """Start anew, as an order wants it: that happens in any case."""
+        """Restart, as an order demands: that happens in any case."""
 
     def _handle(self, event, now_us):
         if isinstance(event, link_machine.LinkUp):
@@ -187,11 +187,11 @@ class Attending:
         self.say(line_orders.PROGRESS, *about)
 
     def out_of_memory(self):
-        """Start anew: less than this there is not."""
+        """Restart: there is no smaller mode."""
         self.restart_wanted = True
 
     def failed(self, reason):
-        """Start anew."""
+        """Restart."""
         self.restart_wanted = True
 
 

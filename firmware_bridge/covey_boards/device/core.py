@@ -72,7 +72,7 @@ class Settings:
 
 
 def _late(name):
-    """Return a module beside this one that small heaps, or most boards, do without until now."""
+    """Return a neighbouring module that small heaps, or most boards, do not need before."""
     return __import__(__name__[:-4] + name, None, None, ("*",))
 
 
@@ -138,7 +138,7 @@ class Core:
         """Do what is due, and return the bytes for the line. Call it after `feed`, and every few milliseconds.
 
         Raises:
-            MemoryError: the heap has ended; call `out_of_memory`, and go on.
+            MemoryError: the heap is full; call `out_of_memory`, and continue.
         """
         try:
             self._turn(now_us)
@@ -171,7 +171,7 @@ class Core:
             self._note_losses(True)
 
     def out_of_memory(self):
-        """Count a MemoryError, and give up the oldest message, which is told as lost. Some in a row: start anew."""
+        """Count a MemoryError, and drop the oldest message, which is reported as lost. After some in a row, restart."""
         self.counters["out_of_memory"] += 1
         self._stumble("out of memory")
         try:
@@ -185,7 +185,7 @@ class Core:
             self._restarting = _late("restarting").Restarting(now_us)
 
     def failed(self, reason):
-        """Go on after an error (rule 8)."""
+        """Continue after an error (rule 8)."""
         self.counters["errors"] += 1
         event, self._event = self._event, None
         if isinstance(event, link_machine.Message):
@@ -296,7 +296,7 @@ class Core:
         return wall_us + now_us - at_us, right and now_us - at_us <= _SYNCHRONISED_US
 
     def _close_batch(self, now_us):
-        """Close the batch, and let go of its columns before its body is signed."""
+        """Close the batch, and free its columns before its body is signed."""
         if self._closed is None:
             wall_us, right = self._clock(now_us)
             clock = batch.SYNCHRONISED if right else batch.UNSYNCHRONISED

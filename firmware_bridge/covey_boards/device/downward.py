@@ -47,7 +47,7 @@ def _update(board, storage, fields, now_us):
 
 
 def _once(name):
-    """Load a module, and let go of it, and of what it loads, as soon as nothing of it is used."""
+    """Load a module, and unload it, and its imports, once nothing of it is used."""
     try:
         return __import__(name)
     finally:

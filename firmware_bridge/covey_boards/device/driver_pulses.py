@@ -9,7 +9,7 @@ class Pulses:
     """`{"pin": 14, "name": "water", "unit": "m3", "scale": 3, "factor": 10, "bounce_ms": 50}`: what has run through.
 
     A pulse is `factor` times the last of `scale` decimal places: here ten litres. It counts from 0 at each start, which
-    shows by the boot beside each reading, and nothing in a deep sleep. A contact that bounces counts once in `bounce_ms`.
+    the boot of each reading shows, and nothing in a deep sleep. A contact that bounces counts once in `bounce_ms`.
     """
 
     def __init__(self, pin, name, unit="", scale=0, factor=1, bounce_ms=50, falling=True):

@@ -29,12 +29,12 @@ def _boot_id():
 
 
 class Failing:
-    """A board that tells its gateway what is wrong.
+    """A board that reports an error to its gateway.
 
     Args:
         trouble: a line for people.
         now_us: microseconds since boot.
-        rest_seconds: before it starts anew; None: as usual.
+        rest_seconds: before it restarts; None: as usual.
     """
 
     def __init__(self, trouble, now_us, rest_seconds=None):
@@ -72,11 +72,11 @@ class Failing:
         self.link.acknowledge(message.token)
 
     def out_of_memory(self):
-        """Start anew: less than this there is not."""
+        """Restart: there is no smaller mode."""
         self.restart_wanted = True
 
     def failed(self, reason):
-        """Start anew."""
+        """Restart."""
         self.restart_wanted = True
 
 

@@ -43,7 +43,7 @@ class LinkKeys:
         self.end()
 
     def end(self):
-        """Use the key no more."""
+        """Stop using the key."""
         self._used = [None, None, 0, 0]
 
     def seal(self, message, now_us):

@@ -164,7 +164,8 @@ class Outbox:
         return [first, self.next_seq - 1, self.numbers_of([(first, first)])[0][0], self.next_number - 1]
 
     def due(self, now_us):
-        """Return the entry that should go to the gateway now, or None; again goes only what nothing is under way beside."""
+        """Return the entry that should go to the gateway now, or None; a repetition goes only while nothing else is in
+        flight."""
         for entry in self.entries:
             if not entry.times and not entry.carried:
                 return entry

@@ -1,6 +1,6 @@
 """A board's firmware on ports with an event loop: opens the line, and turns `core` as time and bytes come.
 
-`covey.json` beside it says what is not as usual (`opening.py` checks it):
+`covey.json` in the same folder has what differs from the defaults (`opening.py` checks it):
 
     {"interval_seconds": 10, "batch_seconds": 60, "report_seconds": 300, "samples": null,
      "batch_bytes": 1024, "outbox_bytes": 8192, "link_keys": true, "mtu": 256, "watchdog": true, "prompt_seconds": 1.5,
@@ -9,9 +9,9 @@
      "sleep": "deep", "wake": {"pin": 4, "level": 0}, "rest_seconds": 30,
      "sensors": [["temperature", {}], ["analog", {"pin": 26, "name": "soil", "unit": "%"}]]}
 
-Batches and outbox take a share of the heap where no number is given, and link keys are used where it has room. After `samples`, sampling ends. Without "uart" and "udp" the
-line is the USB port that the prompt is on, too. Byte 0x03 then no longer interrupts: for the prompt restart the board
-and write 0x03 five times in its first second and a half, as `covey mcu flash` does.
+Without numbers, batches and outbox get a share of the heap; link keys are used if it has room. After `samples`,
+sampling ends. Without "uart" and "udp" the line is the USB port of the prompt. Byte 0x03 then no longer interrupts: for
+the prompt restart the board and write 0x03 five times in its first second and a half, as `covey mcu flash` does.
 """
 
 import gc
@@ -82,10 +82,10 @@ class Clock:
 
 
 def run(board, line, clock, watchdog=None, seconds=None):
-    """Serve the line for good, until a restart is asked for, or for so many seconds.
+    """Serve the line until a restart is requested, or for so many seconds.
 
     Raises:
-        EOFError: nobody is at the line any more.
+        EOFError: the line is closed.
     """
     out = b""
     while not board.restart_wanted and (seconds is None or clock.now_us() < 1_000_000 * seconds):
@@ -109,7 +109,7 @@ def run(board, line, clock, watchdog=None, seconds=None):
 
 
 def _once(name, *fields):
-    """Call `start` of a module that is needed once, and let go of it, as the heap is small."""
+    """Call `start` of a module that is needed once, then unload it, as the heap is small."""
     try:
         return __import__(name).start(*fields)
     finally:
@@ -133,7 +133,7 @@ def _serve(line, clock, watchdog, seconds, name, *fields):
 
 
 def _room(files):
-    """Return for what the life before this one has made room, as `attending` takes it: once, whatever comes of it."""
+    """Return what the previous start has made room for, as `attending` takes it: once, whatever the result."""
     try:
         wanted = files.read("room.cbor")
         if wanted:

@@ -22,7 +22,7 @@ class Power:
         self._clock = clock if hasattr(clock, "memory") else None
 
     def now_us(self):
-        """Return microseconds of the clock that goes on in any sleep."""
+        """Return microseconds of the clock that continues in any sleep."""
         return time.time_ns() // 1000 if hasattr(time, "time_ns") else int(time.time()) * 1_000_000
 
     def keep(self, state):
@@ -55,11 +55,11 @@ class Power:
         return state or written or None
 
     def light(self, milliseconds):
-        """Sleep, and go on."""
+        """Sleep, then continue."""
         machine.lightsleep(milliseconds)
 
     def deep(self, milliseconds):
-        """Sleep, and start anew."""
+        """Sleep, then restart."""
         machine.deepsleep(milliseconds)
 
 

@@ -16,13 +16,13 @@ _SECONDS_MAX = const(86_400)
 
 
 def received(content, storage):
-    """Take what the collector sent. Runs once for each blob, and once more after a power cut at the wrong moment.
+    """Process a blob from the collector. Runs once for each, and again after a power cut at the wrong moment.
 
     Returns:
-        Settings that the board follows from now on; or True where it should start anew.
+        Settings that the board follows from now on; or True for a restart.
 
     Raises:
-        ValueError: the content is none of ours; nothing changes.
+        ValueError: the content is unknown; nothing changes.
     """
     changes = json.loads(content.decode())
     if not isinstance(changes, dict):

@@ -37,7 +37,7 @@ class Reporting:
         self._report_at_us = None  # when the last one went
 
     def begin(self, restarted):
-        """Begin anew with whoever is there."""
+        """Start again with a new peer."""
         self.identify_due = True
         self._known = self._report_at_us = None
         if restarted:  # what still waits for this gateway comes before our name, and is dropped

@@ -28,7 +28,7 @@ class Sampling:
         self._at_us = self._samples = self._lead_us = 0
 
     def sample_now(self):
-        """Begin anew with how often the sensors are read."""
+        """Start again with the interval of reading."""
         self._at_us = 0
 
     def sample(self, now_us):

@@ -14,7 +14,7 @@ _LINK_KEYS_FREE = const(24_000)
 
 
 def load_identity(files):
-    """Return the board's identity; what draws and reads it is let go of."""
+    """Return the board's identity; the code that draws and reads it is unloaded."""
     return _once("identity").load_identity(files)
 
 

@@ -100,7 +100,7 @@ class Update:
             self._refuse(refused)
 
     def _check_signers(self, signed, header):
-        """Rule 1: who has signed, twice or without being pinned, is not counted."""
+        """Rule 1: repeated and unpinned signers do not count."""
         threshold, pinned = line_orders.read_pinned(self._storage)
         signers = set()
         for each in signed[:_SIGNERS_MAX]:

@@ -1,10 +1,10 @@
 """The deterministic CBOR of the wire (docs/protocol/core.md, section 1). Boards write no maps.
 
-Integers of 64 bits, byte strings, text, arrays, false, true and null. The reader refuses everything that the
-encoder would not have written, with `WireError("malformed")` or, beyond a bound, `WireError("limit")`.
+Integers of 64 bits, byte strings, text, arrays, false, true and null. The reader refuses everything that the encoder
+would not have written, with `WireError("malformed")` or, beyond a bound, `WireError("limit")`.
 
 The only maps it reads are extension maps, which may end a structure and whose keys are numbers. It checks a newer
-device's entries under odd keys and leaves them out: an empty dict stands for the map.
+device's entries under odd keys and leaves them out: the result has an empty dict in its place.
 """
 
 try:
@@ -45,7 +45,7 @@ def encode(value):
 
 
 def _collect(value, pieces):
-    """Add a value to what is short and stands last; on a board each piece of its own takes 32 bytes beside its own."""
+    """Append a value to the last short piece; on a board each piece of its own takes another 32 bytes."""
     if value is None or isinstance(value, bool):
         pieces[-1].append(0xF6 if value is None else 0xF4 + value)
     elif isinstance(value, int):

@@ -109,7 +109,7 @@ class Decoder:
             self._held += piece
 
     def _finish(self):
-        """Return the body that ends here, if it is one, and start anew."""
+        """Return the body that ends here, if valid, and start again."""
         held, skipped = self._held, self._skipping
         self._held, self._skipping = bytearray(), False
         if skipped:

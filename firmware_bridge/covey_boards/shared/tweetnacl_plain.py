@@ -1,8 +1,8 @@
 """NaCl's primitives in plain Python: for ports without viper, and the reference that tests compare with.
 
-Not protected: integers longer than a machine word take time that depends on their values (0.17 % over an X25519 on
-a Cortex-M0), and signing indexes a table by secret bits. Whoever can time or probe the board learns something.
-`tweetnacl_field` has neither weakness, wherever the port has viper.
+Not protected: integers longer than a machine word take time that depends on their values (0.17 % over an X25519 on a
+Cortex-M0), and signing indexes a table by secret bits. An attacker that can time or probe the board learns something.
+`tweetnacl_field` has neither weakness, on ports with viper.
 
 Sources: Salsa20 and Poly1305 papers (D. J. Bernstein), FIPS 180-4, RFC 7748, RFC 8032.
 """

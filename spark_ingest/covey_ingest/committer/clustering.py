@@ -1,8 +1,8 @@
-"""Readings that are merged come into an order: by day, author, name and time. So who asks for one device's day reads
-little of a fleet's: a file's row groups of `ROWS_PER_GROUP` say which authors they hold, and of many files merged at
-once each holds some of the authors of a day.
+"""Merged readings are sorted by day, author, name and time. So a query for one device's day reads little of a fleet's:
+a file's row groups of `ROWS_PER_GROUP` list their authors, and of many files merged at once each holds some of the
+authors of a day.
 
-1. Rows are sorted by DuckDB, in `_MEMORY` and then on the disk, beside the tables: `folder` is a new one there.
+1. Rows are sorted by DuckDB, in `_MEMORY` and then on the disk, next to the tables: `folder` is a new one there.
 2. A file is closed at `file_bytes`. Columns and their types stay as they are.
 """
 

@@ -1,6 +1,6 @@
-"""Which micro-batches are noted as committed in the committer's folder: those that have a folder in `readings`.
+"""The micro-batches recorded as committed in the committer's folder: those with a folder in `readings`.
 
-Their numbers follow each other. So whoever knows the newest one, and the last that it has taken in, asks for those in
+Their numbers follow each other. So code that knows the newest one, and the last that it has applied, asks for those in
 between by name, and lists the folder only at a start.
 """
 

@@ -92,7 +92,7 @@ class Deletions:
             ) from error
 
     def admitted(self, messages: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the source's rows without those that were deleted: they are let in no more."""
+        """Return the source's rows without deleted ones, which stay out."""
         refused = None
         if self.kept_since_us:
             refused = _of_kinds(messages, _AGED) & _until(messages, self.kept_since_us - 1)

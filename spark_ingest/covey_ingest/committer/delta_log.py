@@ -60,8 +60,8 @@ _PROPERTIES = {
     "delta.deletedFileRetentionDuration": f"interval {_KEPT_HOURS + 1} hours",
     "delta.enableChangeDataFeed": "true",
 }
-"""How long checkpoints name what was replaced: until it has been deleted, and hardly longer. And that times which are
-repaired stand as changes beside the table, for whoever follows its change feed; what is added costs nothing more."""
+"""How long checkpoints name replaced files: hardly longer than until they are deleted. And corrected times are changes
+in the table's change feed; added rows cost nothing more."""
 _STATE_KEPT_HOURS = 1
 
 
@@ -80,7 +80,7 @@ class DeltaLog:
         self._checkpoints: dict[str, int] = {}
 
     def append(self, name: str, number: int, actions: list[Action], note: Mapping[str, str] | None = None) -> None:
-        """Add micro-batch `number` of a table that there is, in one commit; `note` stands in it.
+        """Add micro-batch `number` to an existing table, in one commit that contains `note`.
 
         Raises:
             ConfigurationError: another run has begun (rule 6).

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 MARK = "covey.json"
-"""Says whose tables lie beside it."""
+"""The file that identifies the tables."""
 
 NOTED = "deletions.json"
 """Says what was deleted (`deletions`)."""
@@ -55,7 +55,7 @@ FOLDERS_KEPT = 64
 SCRATCH = ".writing-"
 """How folders of files on their way begin: no reader looks at what begins with a dot."""
 _LIBRARY = {"timeout": "60s", "connect_timeout": "10s", "max_retries": "3", "retry_timeout": "60s"}
-"""How long the Delta library tries; whoever waits for it tries again later."""
+"""How long the Delta library tries; callers try again later."""
 
 
 class TableStore(Protocol):

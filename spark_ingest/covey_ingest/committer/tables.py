@@ -63,7 +63,7 @@ _ORDERS = (RowKind.ORDER, RowKind.RESULT, RowKind.SETTING)
 _NOTED = MESSAGES.append(pa.field("index", pa.int32()))
 
 Reworker = Callable[[list[Rework]], list[Written]]
-"""Has an engine write files again, wherever its tasks run."""
+"""Has an engine rewrite files, in its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class Tables:
             self.location.store.discard(keys)
 
     def put_state(self) -> None:
-        """Put the state beside the logs, if there is any yet.
+        """Store the state next to the logs, if there is any yet.
 
         Raises:
             ConfigurationError: another run has begun.

@@ -45,9 +45,9 @@ _COLUMNS = {
     **report_orders.COLUMNS,
 }
 _BY_ARRIVAL = ("readings", "losses")
-"""Tables of which only the window is told; what is in quarantine may have no time of arrival."""
+"""Tables reported for the window only; quarantined rows may have no time of arrival."""
 _OF_ANYBODY = "orders"
-"""The table whose authors are not those of whom it tells: with `author`, what that device was ordered counts, too."""
+"""The table whose authors are not its subjects: with `author`, orders to that device count, too."""
 
 _FLEET = """
     SELECT count(*) AS devices, count_if(epoch_us(last_seen) < $since) AS silent, sum(boots)::BIGINT AS boots,

@@ -110,7 +110,7 @@ def moment(time_us: int) -> str:
 
 
 class _Sections:
-    """Makes tables of a report's rows; a device is its key's beginning, and what it is called beside that."""
+    """Makes tables of a report's rows; a device is its key's beginning, then its label."""
 
     def __init__(self, report: FleetReport) -> None:
         self._report = report

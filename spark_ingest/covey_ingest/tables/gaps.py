@@ -98,7 +98,7 @@ def path_in(tables: Path) -> Path:
 
 
 def numbers_in(tables: Path) -> Path:
-    """Return where the state lies: out of sight of whoever reads the tables."""
+    """Return the state's folder, hidden from readers of the tables."""
     return tables / ".numbers" / "numbers.parquet"
 
 
@@ -155,7 +155,7 @@ def open_gaps(tables: Path) -> pa.Table:
 def taken_in(
     numbers: pa.Table, rows: pa.Table, messages: Iterable[pa.Table], losses: pa.Table
 ) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """Return state and table after messages, in parts, and loss records; and the links that are remembered no more."""
+    """Return state and table after messages, in parts, and loss records; and the links that are forgotten."""
     bounds = {"ranges": RANGES_REMEMBERED, "closed": CLOSED_REMEMBERED, "incarnations": INCARNATIONS_REMEMBERED}
     parts = iter(messages)
     part = next(parts, MESSAGES.empty_table())

@@ -70,14 +70,14 @@ class Sifted:
 
 
 def path_in(tables: Path) -> Path:
-    """Return where the database lies: out of sight of whoever reads the tables."""
+    """Return the database's path, hidden from readers of the tables."""
     return tables / ".ordered" / "ordered.sqlite"
 
 
 def update(tables: Path, newest: int | None = None) -> None:
-    """Bring it up to what is committed (rule 3); a database that is damaged is made anew.
+    """Bring it up to date with the tables (rule 3); a damaged database is rebuilt.
 
-    `newest` is the last micro-batch that is committed, where that is known.
+    `newest` is the last committed micro-batch, if known.
 
     Raises:
         OSError: the disk refused.
@@ -153,7 +153,7 @@ def admitted(tables: Path, table: str, rows: pa.Table, newest: int) -> tuple[pa.
 
 
 def quarantined(excess: list[Excess], schema: pa.Schema) -> pa.Table:
-    """Return rows of `quarantine` that tell what was left out, and of whom."""
+    """Return rows of `quarantine` that report excess rows, by author."""
     rows = [
         {
             "reason": EXCESS,
@@ -211,7 +211,7 @@ def _keyed(table: str, rows: pa.Table) -> tuple[list[bytes], list[_Place], list[
 
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:
-    """Return values that read the same whoever wrote them: times as microseconds."""
+    """Return values that read the same from any writer: times as microseconds."""
     whole = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
     values: list[Any] = whole.to_pylist()
     return values

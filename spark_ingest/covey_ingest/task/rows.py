@@ -282,7 +282,7 @@ class Rows:
             row.scalars |= telemetry.scalars
 
     def close(self) -> pa.RecordBatch:
-        """Return the rows as an Arrow batch of the columns that are wanted, and start anew."""
+        """Return the rows as an Arrow batch of the wanted columns, and start again."""
         for group in self._packed.values():
             together = max(1, DECODED_TOGETHER // max(1, group[0][1].batch.count))
             for first in range(0, len(group), together):

@@ -105,7 +105,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which micro-batch of which tables is written, and what is let into them no more."""
+    """The micro-batch and tables to write, and what must stay out of them."""
 
     location: str
     number: int

@@ -1,6 +1,6 @@
 """The vault keys that a reader holds: from a key file that only its owner may read.
 
-Only the file's path stands in options and plans; driver and executors each read it themselves (004.19).
+Only the file's path is in options and plans; driver and executors each read it themselves (004.19).
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class VaultListing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where the stream stands in one node's segments."""
+    """The stream's position in one node's segments."""
 
     manifest_seq: int = 0
     last_number: int = 0
@@ -75,7 +75,7 @@ class Position:
 
     @classmethod
     def of(cls, offset: Offset, node: str) -> Position:
-        """Return a node's position; a node that the offset does not name stands at its beginning."""
+        """Return a node's position; a node that the offset does not name is at its beginning."""
         fields = offset.get(node)
         if fields is None:
             return cls()
@@ -83,7 +83,7 @@ class Position:
         return cls(int(manifest_seq), int(last_number), str(manifest_hash), str(trouble))
 
     def to_json(self) -> list[int | str]:
-        """Return what stands in an offset."""
+        """Return its form in an offset."""
         return [self.manifest_seq, self.last_number, self.hash, self.trouble]
 
     @property

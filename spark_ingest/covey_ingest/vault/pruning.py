@@ -1,15 +1,16 @@
 """Choose the parts of a vault that a query has to read. Needs no Spark.
 
-1. Columns: those that are not asked for are not built. Where none is asked for that comes out of packed columns
-   (readings and the quality of their times), these stay packed: messages are verified and parsed as ever, but a column
-   whose sums are beyond all bounds is not found out.
-2. Times: messages that a collector had in [since, until). A segment that was created before `since` is not opened: it
-   holds none (docs/protocol/, "Creation times"). Nothing says how old a segment's oldest message is, so `until` skips
-   no segment; but messages outside are neither verified nor parsed. What failed as a whole is told, whatever its time.
+1. Columns: unrequested ones are not built. Without a column from packed ones (readings and the quality of their times),
+   these stay packed: messages are verified and parsed as usual, but a column whose sums exceed all bounds goes
+   unnoticed.
+2. Times: messages that a collector received in [since, until). A segment created before `since` is not opened: it holds
+   none (docs/protocol/, "Creation times"). Nothing says how old a segment's oldest message is, so `until` skips
+   no segment; but messages outside are neither verified nor parsed. Segments that fail as a whole are reported,
+   whatever their time.
 3. Nodes: no manifest and no segment of another node is read.
 
-Filters of a query are not used: PySpark 4.3 keeps what `pushFilters` has planned for all queries on a DataFrame,
-so that those with other filters, or without, would miss rows.
+Filters of a query are not used: PySpark 4.3 keeps what `pushFilters` has planned for all queries on a DataFrame, so
+that those with other filters, or without, would miss rows.
 """
 
 from __future__ import annotations

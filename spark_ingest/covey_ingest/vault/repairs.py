@@ -42,7 +42,7 @@ _RARELY_SECONDS = 900.0
 
 
 def path_in(tables: Path) -> Path:
-    """Return where the file lies: out of sight of whoever reads the tables."""
+    """Return the file's path, hidden from readers of the tables."""
     return tables / ".failed" / "failed.parquet"
 
 

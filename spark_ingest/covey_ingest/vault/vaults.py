@@ -1,15 +1,14 @@
-"""Several vaults, followed as one: what the planning half of the source sees of them. Needs no Spark.
+"""Several vaults, followed as one by the planning half of the source. Needs no Spark.
 
-1. A vault is what its id says, wherever it lies. A mirror is the same vault: two places of one are refused, and which
-   of them is read may change between two starts.
+1. A vault is identified by its id, not its place. A mirror is the same vault: naming both is refused, but either may be
+   read at each start.
 2. Each vault keeps its own positions. In offsets and plans a node of the *home* vault, from which the tables were
    filled first, goes by its id; one of another vault by `<vault id>/<node id>`, as a collector may land in two.
-3. A store that does not answer keeps nobody waiting but its own vault, whose nodes say `trouble`; if none answers, that
-   raises.
-4. A vault that is named no more keeps its place in the offset, and goes on from there when it is named again. Only a
-   micro-batch that was planned with it waits until then.
-5. What is in two vaults is in the tables once, with the vault that it was read from first: repeats are found by what a
-   message says of itself (`dedup`), and numbers that lack in one vault may come from another (`gaps`).
+3. A store that does not answer delays only its own vault, whose nodes report `trouble`; if none answers, that raises.
+4. A vault that is no longer named keeps its place in the offset, and continues from there when it is named again. Only
+   a micro-batch that was planned with it waits until then.
+5. A message in two vaults is in the tables once, with the vault that it was read from first: `dedup` finds repetitions
+   by the message itself, and another vault may fill one vault's gaps (`gaps`).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class VaultPlace:
     key_file: Path
 
     def absolute(self) -> VaultPlace:
-        """Return it as whoever works in another folder finds it."""
+        """Return it as an absolute path."""
         return VaultPlace(absolute_location(self.vault), self.key_file.absolute())
 
 

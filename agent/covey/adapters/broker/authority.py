@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Authority(Protocol):
-    """Whoever can let a device into the broker, and shut it out."""
+    """The authority to add devices to the broker, and to remove them."""
 
     def mint(self, user_name: str) -> str:
         """Make a device's credential and return it."""

@@ -135,7 +135,7 @@ class MosquittoProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether it runs no more."""
+        """Whether it has ended."""
         return self._process.poll() is not None
 
     def accounts_to_shut_out(self, seconds_max: float) -> list[str]:

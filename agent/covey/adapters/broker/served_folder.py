@@ -42,7 +42,7 @@ class ServedFolder:
 
     @property
     def ca_file(self) -> Path:
-        """Whom devices trust at this relay."""
+        """The authorities that devices trust at this relay."""
         return self.path / "ca" / "ca.crt"
 
     @property
@@ -61,7 +61,7 @@ class ServedFolder:
         return self.configuration.exists()
 
     def write(self, committed: str, acl: str, port: int, user: str) -> None:
-        """Lay out the configuration, and an empty list of accounts with the joiners' own; `user`: whom root becomes.
+        """Write the configuration, and an account list with only the joiners' account; `user`: root changes to it.
 
         Raises:
             ConfigurationError, StorageError: the folder is open to others, or the disk refused.

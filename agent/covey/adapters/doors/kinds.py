@@ -26,7 +26,7 @@ class Door(Protocol):
         """Take note of who is in the fleet now; raises as `send`."""
 
     def send(self, batch: DoorBatch) -> Mapping[Drop, int]:
-        """Send a batch, and return when it was taken: how many readings were left out for good, or cut, by reason.
+        """Send a batch; once accepted, return how many readings were dropped permanently or shortened, by reason.
 
         Raises:
             DoorError: it was not.
@@ -38,7 +38,7 @@ class Door(Protocol):
         """Do what is left to do while there is nothing to send; raises as `send`."""
 
     def close(self) -> None:
-        """Let go of the receiver."""
+        """Release the receiver."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ _DELIVERED_BYTES_MAX = 4 * KIB
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What is published, retained; the broker lets go of it after `expires_s` seconds, 0 for never."""
+    """A retained publication; the broker drops it after `expires_s` seconds, 0 for never."""
 
     topic: str
     payload: bytes
@@ -57,7 +57,7 @@ class MqttPublisher:
         return self._is_up and self._connection is not None and self._connection.ending is None
 
     def connect(self, password: str) -> None:
-        """Connect anew.
+        """Open a new connection.
 
         Raises:
             DoorError: no connection, or the broker refuses.

@@ -46,7 +46,7 @@ def _varint(value: int) -> bytes:
 
 
 def read(message: bytes, number: int) -> bytes | int | None:
-    """Return what a field holds the first time that it stands in a message of a stranger's; None where it does not.
+    """Return a field's first value in a foreign message; None if it has none.
 
     Raises:
         ValueError: these bytes are no message.

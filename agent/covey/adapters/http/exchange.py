@@ -4,7 +4,7 @@ It parses request heads strictly (RFC 9112), and refuses input that two parsers 
 library reads heads with the parser of its e-mail package, which costs an agent 1.5 MiB (ADR 108).
 
 1. The method, the target and the version are separated by one space each. Names of fields are tokens, followed by a
-   colon at once (section 5.1); no field goes on in the next line (section 5.2); no value has control characters.
+   colon at once (section 5.1); no field continues in the next line (section 5.2); no value has control characters.
 2. A head is bounded: its lines, its fields, and all of it.
 """
 

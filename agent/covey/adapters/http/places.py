@@ -22,7 +22,7 @@ class Bounds:
     """Connections at a time of clients that have shown a session, a tag, or a request on a socket that is not open to
     all."""
     streams: int = 16
-    """Of them with an answer that goes on, which nobody else's coming ends."""
+    """Connections with a continuing answer, which no new connection ends."""
     request_s: float = 30.0
     """From a request's first byte to its last, and for a TLS handshake."""
     spooled_s: float = 600.0

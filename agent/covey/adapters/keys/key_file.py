@@ -60,7 +60,7 @@ def read_secret(path: Path, maximum: int) -> bytearray:
 
 
 def write_secret_twice(path: Path, content: bytes | bytearray) -> None:
-    """Replace a secret and the copy beside it, from which `read_secret_twice` restores it.
+    """Replace a secret and its second copy, from which `read_secret_twice` restores it.
 
     Raises:
         DiskFullError: no room left.

@@ -30,7 +30,7 @@ class VaultKeyFile:
             self.write(KeyFile((key,)))
 
     def read(self) -> KeyFile:
-        """Return what stands in the file.
+        """Return the file's content.
 
         Raises:
             ConfigurationError: missing, damaged, or others may read it.

@@ -29,9 +29,9 @@ def near_addresses() -> list[str]:
 
 
 class LanDiscovery:
-    """Says that this device is there, under a name that is drawn at each start, and knows who else is.
+    """Announces this device, under a name drawn at each start, and finds other devices.
 
-    A thread of its own begins anew whenever this machine's addresses change.
+    Its own thread starts again whenever this machine's addresses change.
     """
 
     def __init__(self, port: int, report: Report) -> None:

@@ -212,7 +212,7 @@ class Conversation(Exchange):
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """An answer that goes on, in the bytes of its parts."""
+    """A continuing answer, in the bytes of its parts."""
 
     content_type: str
     parts: Iterator[bytes]

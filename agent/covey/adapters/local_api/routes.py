@@ -20,7 +20,7 @@ class Request:
     last_event: str | None = None
     """Of a `Last-Event-ID` header."""
     file: BinaryIO | None = None
-    """The body, where its route has a place for it beside the memory; open until the answer is made."""
+    """The body, if its route wants it in a file; open until the answer is made."""
 
 
 @dataclass(frozen=True, slots=True)

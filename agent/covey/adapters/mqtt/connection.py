@@ -146,7 +146,7 @@ _TICK_S = 5.0
 
 
 class Connection:
-    """One TCP connection, one paho client, one generation. Whoever calls `open` and `turn`, or `run`, is its thread."""
+    """One TCP connection, one paho client, one generation. The caller of `open` and `turn`, or `run`, is its thread."""
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class Connection:
         return self._step(self._connect)
 
     def turn(self, seconds_max: float = math.inf) -> bool:
-        """Wait for something to do, do it, and return whether the connection goes on."""
+        """Wait for something to do, do it, and return whether the connection continues."""
         return self._step(lambda: self._serve(seconds_max))
 
     def _step(self, step: Callable[[], None]) -> bool:

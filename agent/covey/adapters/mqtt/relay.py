@@ -1,7 +1,7 @@
 """The relay over MQTT 5 (`covey.ports.Relay`): reconnects whenever a connection ends.
 
 1. Every attempt is a new connection with a new generation number; nothing is carried over (`connection.py`).
-2. Between connections: decorrelated jitter. A refusal (credentials, quota …) waits longer, and never for good.
+2. Between connections: decorrelated jitter. A refusal (credentials, quota …) waits longer, but never forever.
 3. The password goes to the server and nowhere else.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class MqttRelay:
-    """One MQTT 5 broker and our inbox on it, kept connected for good."""
+    """One MQTT 5 broker and our inbox on it, always reconnected."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class MqttRelay:
             name: what events call this relay.
             url: `mqtt://host[:port]` or `mqtts://host[:port]` (TLS 1.3, certificate and host checked).
             username, password: the one is also the client id, the other goes to the server, and nowhere else.
-            inbox_topic: the topic to subscribe to, as long as `listen` names no more.
+            inbox_topic: the topic to subscribe to, unless `listen` names more.
             ca_file: PEM file of the authorities to trust instead of the system's.
             client: our certificate, for a server that asks for one.
             allow_tls12: speak TLS 1.2 with a server that has no 1.3.
-            proved: the server's certificate is checked; not so before a ceremony that tells whom to trust.
+            proved: the server's certificate is checked; not before a ceremony, which names the trusted authorities.
             earliest_s: a moment that has passed: by a clock that is behind it, no certificate is judged.
             keepalive_s: a silent peer is given up after one to two of these.
             session_expiry_s: how long the server should keep queueing for us while we are away.
@@ -113,7 +113,7 @@ class MqttRelay:
         return self._inbox.oversize_dropped
 
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
-        """Begin connecting, in the background, for good. `deliver` is called from that thread and must not block.
+        """Keep connecting, in the background. `deliver` is called from that thread and must not block.
 
         A delivery may come before `RelayUp`: a server resumes a session before it answers the subscription.
         """
@@ -146,11 +146,11 @@ class MqttRelay:
         self._will = will
 
     def alive(self) -> bool:
-        """Say whether the connecting goes on."""
+        """Say whether it still tries to connect."""
         return self._thread is not None and self._thread.is_alive()
 
     def listen(self, topics: Collection[str]) -> None:
-        """Beside the inbox, listen to these topics and to no others, now or as soon as we are connected."""
+        """In addition to the inbox, listen to exactly these topics, now or once we are connected."""
         self._inbox.listen(topics)
         connection = self._connection
         if connection:

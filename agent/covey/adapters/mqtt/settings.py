@@ -122,7 +122,7 @@ _NEARBY_NAMES = ("localhost", "local", "internal", "home.arpa")
 def is_nearby(host: str) -> bool:
     """Say whether a host can only be on this machine or on a private network, by what is written.
 
-    No address is looked up: a name that stands for a private address here may stand for a stranger's elsewhere.
+    No address is looked up: a name with a private address here may have a stranger's elsewhere.
     """
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
@@ -135,7 +135,7 @@ def is_nearby(host: str) -> bool:
 
 
 def exposes_password(url: str) -> bool:
-    """Say whether a relay's URL has the password, and who talks to whom, cross foreign networks in the clear.
+    """Say whether a relay's URL exposes the password, and both parties' addresses, to foreign networks.
 
     Raises:
         ConfigurationError: not a relay's URL.
@@ -146,7 +146,7 @@ def exposes_password(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """What proves us to a broker that asks: PEM files; without `key_file` the key stands beside the certificate."""
+    """Our certificate for a broker that asks: PEM files; without `key_file` the certificate's file has the key."""
 
     certificate_file: Path
     key_file: Path | None = None
@@ -163,9 +163,9 @@ def tls_context(
     allow_tls12: bool = False,
     proved: bool = True,
 ) -> ssl.SSLContext:
-    """Return how TLS is spoken: version 1.3, unless 1.2 is allowed, too; whom we trust, and who we are.
+    """Return the TLS settings: version 1.3, or also 1.2; the trusted authorities, and our certificate.
 
-    Not `proved`: whoever answers is spoken with, as a joiner does who learns in the ceremony whom to trust.
+    Not `proved`: any server is accepted, as by a joiner that learns its trusted authorities in the ceremony.
 
     Raises:
         ConfigurationError: a file is not usable, or others may read the private key.

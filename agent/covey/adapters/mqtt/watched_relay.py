@@ -4,7 +4,7 @@ It serves `covey conformance`. A broker hides what a client asks for at CONNECT,
 publishes; this relay shows it. It is made for one test, on plain TCP:
 
 1. QoS 0 and 1, sessions that outlive a connection, and no retained messages. Any name and password may connect: what a
-   device does wrong is noted, not hindered, so that the test goes on.
+   device does wrong is noted, not hindered, so that the test continues.
 2. It holds its clients to MQTT 5: a packet that breaks the standard ends the connection, with what was wrong noted.
 3. `restart` ends every connection without a word and forgets all sessions, as a relay may at any time.
 4. It runs in `turn`, in its caller's thread; nothing here waits for a client.

@@ -1,7 +1,7 @@
-"""A vault, or published tables, in S3 and what speaks like it, Google Cloud Storage, Azure (the `obstore` library).
+"""A vault, or published tables, in S3 and compatible stores, Google Cloud Storage, Azure (the `obstore` library).
 
-Credentials come by the store's usual chain: the environment (`AWS_ACCESS_KEY_ID`, …), a web identity, the container's
-or the machine's role; `AWS_ENDPOINT_URL` and `AWS_REGION` name a store of one's own. None stands in Covey's settings.
+Credentials come from the store's usual chain: the environment (`AWS_ACCESS_KEY_ID`, …), a web identity, the container's
+or the machine's role; `AWS_ENDPOINT_URL` and `AWS_REGION` name a store of one's own. None is in Covey's settings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What runs on this device and on the boards behind it, as readings: at a start, when it changes, and each 50 minutes.
+"""The versions on this device and its boards, as readings: at a start, after a change, and every 50 minutes.
 
-So whoever looks at the last hour of a vault finds it.
+So the last hour of a vault always has them.
 """
 
 from __future__ import annotations

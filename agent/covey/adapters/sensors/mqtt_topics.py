@@ -1,15 +1,14 @@
-"""Topics of a broker as a sensor: MQTT 5, a session that lasts, and no acknowledgement before the outbox has a reading.
+"""Topics of a broker as a sensor: MQTT 5, a persistent session, acknowledgements only after the outbox has a reading.
 
-1. A message is acknowledged when all of its readings are committed. Until then it is held, and known by its packet
-   identifier, topic and payload where the broker sends it once more on a new connection (MQTT 5, section 4.4).
-2. Its position is which messages were committed last, by identifier and digest, and all that are not acknowledged, as
-   some brokers send more than they are asked for: what of them the broker sends once more to a next life of the agent
-   is acknowledged and no reading. It holds for brokers that count identifiers up, as they
-   do; at one that uses them anew at once nothing is taken for a repetition. Before a new session brings anything, the
-   position of the one before is let go of, in a commit.
-3. An acknowledgement belongs to the connection on which its message last came: identifiers are used anew.
-4. What a broker has retained is no reading of now, and is neither asked for nor taken.
-5. Connections end and come back here, for what is held must outlive them; the pause doubles.
+1. A message is acknowledged when all of its readings are committed. Until then it is held, and recognised by its packet
+   identifier, topic and payload if the broker repeats it on a new connection (MQTT 5, section 4.4).
+2. Its position lists the messages committed last, by identifier and digest, and all that are not acknowledged, as some
+   brokers send more than requested: if the broker repeats one to a restarted agent, it is acknowledged and gives no
+   reading. This relies on brokers that count identifiers up, as they do; one that reuses them at once causes no false
+   repetition. Before a new session delivers anything, the previous position is deleted, in a commit.
+3. An acknowledgement belongs to the connection that last delivered its message, because identifiers are reused.
+4. Retained messages are not current readings: they are neither requested nor accepted.
+5. This class reconnects, because held messages outlive connections; the pause doubles.
 6. The sensor's own thread drives the connection; it starts none.
 """
 

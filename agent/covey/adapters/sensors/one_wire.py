@@ -22,7 +22,7 @@ def from_entry(opening: SensorOpening) -> SystemFolder:
 
 
 def open_one_wire(options: OneWire) -> SystemFolder:
-    """Return the sensor; one thermometer that is named stands for the sensor itself."""
+    """Return the sensor; a single named thermometer has the sensor's own name."""
     alone = len(options.devices) == 1
 
     def device(path: Path) -> KernelDevice | None:

@@ -61,7 +61,7 @@ class KernelDevice(NamedTuple):
 
 
 class SystemFolder:
-    """A sensor whose channels are files, found anew at each look: what is plugged in later is read, too."""
+    """A sensor whose channels are files, listed again at each read: so devices plugged in later are read, too."""
 
     def __init__(
         self, what: str, folder: str, wanted: Iterable[str], device: Callable[[Path], KernelDevice | None]

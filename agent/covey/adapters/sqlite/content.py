@@ -16,7 +16,7 @@ from covey.ports import GivenFile
 
 
 class ContentState(IntEnum):
-    """What has become of a file here."""
+    """The state of a file here."""
 
     WANTED = 0
     HERE = 1
@@ -182,7 +182,7 @@ class ContentTable:
         return bool(self._database.one(query, content, group_id, int(ContentState.HERE)))
 
     def complete(self, wanted: WantedFile) -> bool:
-        """Take a file of which all has come for whole; where it is another one, delete it and ask no more."""
+        """Accept a file whose parts have all arrived; if its hash is wrong, delete it and stop asking."""
         whole = self.files.complete(wanted.hash, is_proved=self.parts.take_proof(wanted))
         state = ContentState.HERE if whole else ContentState.REFUSED
         self._database.run("UPDATE content SET state = ? WHERE hash = ?", (int(state), wanted.hash))

@@ -50,7 +50,7 @@ class SensorPositions:
         return [str(name) for (name,) in self._database.run("SELECT name FROM sensor_position")]
 
     def forget(self, name: str) -> None:
-        """Have a sensor begin anew."""
+        """Let a sensor start again."""
         self._database.run("DELETE FROM sensor_position WHERE name = ?", (name,))
 
 
@@ -76,7 +76,7 @@ class DeviceRow:
         self._database = database
 
     def mark(self) -> bytes | None:
-        """Return what stands beside the file, too, unless one of both was restored (`state_file.py`)."""
+        """Return the mark next to the file, unless one of both was restored (`state_file.py`)."""
         row = self._database.first("SELECT copy_mark FROM device")
         return None if row is None or row[0] is None else bytes(row[0])
 
@@ -102,7 +102,7 @@ class Idempotency:
         return None if row is None else (row[0], row[1])
 
     def keep(self, key: str, digest: bytes, result: int) -> None:
-        """Keep what came of a request; the oldest go when there are too many."""
+        """Keep a request's result; the oldest are dropped when there are too many."""
         self._database.run("INSERT INTO idempotency (key, digest, result) VALUES (?, ?, ?)", (key, digest, result))
         self._database.run(
             "DELETE FROM idempotency WHERE id <= (SELECT max(id) FROM idempotency) - ?", (IDEMPOTENCY_KEYS,)

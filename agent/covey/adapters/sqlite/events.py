@@ -1,7 +1,7 @@
 """A device's events, numbered in commit order.
 
-Operations have a number of their own (`operations.py`), everything else a row here, so that whoever has come up to a
-number finds what came after it, and nothing that a power cut takes back. Rows are bounded, the oldest go.
+Operations have numbers of their own (`operations.py`), everything else a row here. So a reader that has reached a
+number finds later events, and none that a power cut takes back. Rows are bounded; the oldest are deleted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class EventTable:
         self._database.run("UPDATE device SET next_arrival = max(next_arrival, ?)", (arrival + 1,))
 
     def keep(self, event: GroupEvent, now_us: int) -> None:
-        """Keep what has become of a group. Of very many members only the first are named."""
+        """Store an event of a group. Of very many members only the first are named."""
         manifest = event.manifest
         about: dict[str, Any] = {"version": manifest.version, "epoch": manifest.epoch}
         match event:
@@ -68,7 +68,7 @@ class EventTable:
                 self.note("group_joined" if event.joined else "group_changed", manifest.group_id, now_us, about)
 
     def invitation(self, group_id: GroupId, device: DeviceKey, state: InvitationState, now_us: int) -> None:
-        """Note what has become of an invitation; `device` is the other one."""
+        """Note the state of an invitation; `device` is the other one."""
         self.note("invitation", group_id, now_us, {"device": device.hex(), "state": state.value})
 
     def vote(self, cast: VoteCast, now_us: int) -> None:
@@ -77,7 +77,7 @@ class EventTable:
         self.note("vote", cast.group_id, now_us, about | {"votes": cast.votes, "needed": cast.needed})
 
     def setting(self, key: str, now_us: int) -> None:
-        """Note that a setting which an operator gave, or what has become of it, is another one."""
+        """Note that an ordered setting, or its state, has changed."""
         self.note("setting", NO_GROUP, now_us, {"key": key})
 
     def reported(self, group_id: GroupId, device: DeviceKey, now_us: int) -> None:
@@ -85,7 +85,7 @@ class EventTable:
         self.note("setting_report", group_id, now_us, {"device": device.hex()})
 
     def order_result(self, group_id: GroupId, device: DeviceKey, order: OperationId, now_us: int) -> None:
-        """Note that a device has reported what became of a command."""
+        """Note that a device has reported a command's result."""
         self.note("order_result", group_id, now_us, {"device": device.hex(), "order": order.hex()})
 
     def own(self, kind: OperationKind, group_id: GroupId, operation: OperationId, now_us: int) -> None:

@@ -11,7 +11,7 @@
 6. Any thread may query at any time. Between two calls rows may be from two surveys, each row complete.
 
 Nothing survives a restart, although reading 100,000 devices again takes 12 s: a stored copy would have to be sealed
-like the vault, and deleted wherever the vault's readings are.
+like the vault, and deleted together with the vault's readings.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class FleetTable:
         self._connection.executescript(_SCHEMA + _INDEXES + _COPIES + _counting())
 
     def close(self) -> None:
-        """Let go of the file, which is then gone."""
+        """Release the file, which is then deleted."""
         with self._lock:
             self._connection.close()
 
@@ -282,20 +282,20 @@ class FleetTable:
     # -- whose rows are to be made anew (rule 2) -----------------------------------------------------------------------
 
     def note_stale(self, devices: Iterable[DeviceKey]) -> None:
-        """Have the rows of some devices made anew."""
+        """Mark the rows of some devices as stale."""
         with self._together():
             self._connection.executemany("INSERT OR IGNORE INTO stale VALUES (?)", ((each,) for each in devices))
 
     def note_all_stale(self) -> None:
-        """Have all rows made anew."""
+        """Mark all rows as stale."""
         self._run("INSERT OR IGNORE INTO stale SELECT device FROM member")
 
     def note_overdue(self, now_us: int, most: int) -> None:
-        """Have so many of the rows made anew whose time is over."""
+        """Mark up to `most` rows as stale whose time is over."""
         self._run("INSERT OR IGNORE INTO stale SELECT device FROM device WHERE until < ? LIMIT ?", (now_us, most))
 
     def note_presences(self, found: Sequence[tuple[DeviceKey, str, int | None, int | None]]) -> None:
-        """Have the rows made anew that do not say what was found: (device, presence, since when, when it was seen)."""
+        """Mark rows as stale that differ from what was found: (device, presence, since when, when it was seen)."""
         with self._together():
             self._connection.executemany(
                 "INSERT OR IGNORE INTO stale SELECT device FROM device "
@@ -304,7 +304,7 @@ class FleetTable:
             )
 
     def stale(self) -> Iterator[list[MemberRow]]:
-        """Yield the devices whose rows are to be made anew by their keys, some at a time, until they are `put`."""
+        """Yield the keys of devices with stale rows, some at a time, until they are `put`."""
         last = b""
         while rows := self._run(
             "SELECT device, max(label), max(is_board), group_concat(lower(hex(of_group))), max(features) "

@@ -22,7 +22,7 @@ from covey.limits.mailbox import (
 )
 
 _AROUND_ENTRY = 96
-"""Bytes that an entry of a PULL_RESPONSE takes beside its payload, at most."""
+"""Bytes of a PULL_RESPONSE entry in addition to its payload, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class MailboxInboxes:
         return len(rows)
 
     def empty(self, device: DeviceKey) -> int:
-        """Let go of all that waits for a device; its cursors go on. Return how many blobs that were."""
+        """Delete all blobs for a device, keeping its cursors; return their number."""
         return self.delete(device, (1, LAST_PLACE))
 
     def forget(self, device: DeviceKey) -> None:
@@ -204,7 +204,7 @@ class MailboxInboxes:
         return [KeptInbox(*row) for row in self._database.run(query)]
 
     def expire(self) -> int:
-        """Let go of some blobs that have outlived their time; return how many that were."""
+        """Delete some expired blobs; return their number."""
         query = "SELECT id, sender, size FROM mailbox_blob WHERE expires <= (SELECT age FROM device) LIMIT ?"
         return self._drop(self._database.run(query, (EXPIRED_BLOBS_AT_ONCE,)))
 

@@ -63,7 +63,7 @@ def newest_schema(folder: Path = _SCHEMA) -> int:
 
 
 def oldest_reader(folder: Path = _SCHEMA) -> int:
-    """Return the number of the last script of the oldest version that can go on with what this one leaves."""
+    """Return the number of the last script of the oldest version that can read this version's state."""
     return next(number for number, script in reversed(_scripts(folder)) if not script.read_text().startswith(ADDITIVE))
 
 

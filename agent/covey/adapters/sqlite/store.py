@@ -297,9 +297,9 @@ class SqliteStore:
 
 @contextmanager
 def empty_history(forgotten: ForgottenOperations | None = None) -> Iterator[OperationTables]:
-    """Open tables without any operation, which go when the block ends: to judge a stored history anew.
+    """Open empty tables, deleted when the block ends, in which a stored history can be judged again.
 
-    `forgotten` are operations of another store that they take for forgotten.
+    `forgotten` are operations of another store that they treat as forgotten.
     """
     with closing(sqlite3.connect("", isolation_level=None)) as connection:  # SQLite's own temporary file
         database = Database(connection)

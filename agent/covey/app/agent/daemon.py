@@ -36,7 +36,7 @@ _POLL_S = 0.1
 _PROBE_S = 0.5
 """A command that asks whether an agent runs holds the agent's lock for a moment."""
 _YIELD_S = 10.0
-"""A command that waits notices a starting agent within a second; then it lets go of the relay."""
+"""A waiting command notices a starting agent within a second, and then releases the relay."""
 
 
 def run_agent(

@@ -25,7 +25,7 @@ class MachineService:
         self.managed = folder.path == SYSTEM_STATE and may_manage(unit)
 
     def after(self, act: Callable[[], int]) -> int:
-        """Do something as the owner of the state; where that went well, have the service go on. Return the exit code.
+        """Do something as the state's owner; if that succeeds, let the service continue. Return the exit code.
 
         Raises:
             TransientError: systemd does not start the service.
@@ -40,8 +40,8 @@ class MachineService:
 
 
 def done_as_owner(folder: StateFolder) -> int | None:
-    """Have root's command on the machine's own state done by a process that becomes its user; return its exit code.
+    """Let a process of the state's user run root's command on the machine's own state; return its exit code.
 
-    Else files that it makes would be root's, and the agent could not read them. None: this process goes on.
+    Otherwise new files would be root's, and unreadable for the agent. None: this process continues.
     """
     return ended_as_owner(folder.path) if folder.path == SYSTEM_STATE else None

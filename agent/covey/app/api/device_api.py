@@ -51,7 +51,7 @@ class DeviceApi(Protocol):
         """Yield the blobs that have arrived, oldest first; where there is none, wait so long for the first."""
 
     def delete(self, identifier: int) -> None:
-        """Take a blob out of the inbox, for good."""
+        """Delete a blob from the inbox permanently."""
 
     def history(self, query: HistoryQuery, *, follow: bool = False) -> Iterator[HistoryEntry]:
         """Yield what is wanted of a group's history, in the order that holds everywhere, then perhaps what comes."""

@@ -21,7 +21,7 @@ class NamedMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupEvent:
-    """What has become of a group, by a version of its manifest. Of very many members only the first are named."""
+    """A change of a group by a version of its manifest. Of very many members only the first are named."""
 
     group_id: GroupIdText
     at_us: Count
@@ -36,9 +36,10 @@ class GroupEvent:
 
 @dataclass(frozen=True, slots=True)
 class InvitationEvent:
-    """What has become of an invitation to a further group; `device` is who was invited (`sent`), else who invites.
+    """A change of an invitation to a further group; `device` is the invited one (`sent`), else the inviter.
 
-    Who accepts asks to be let in: `group_joined` says that it was. Nobody else hears that one was declined.
+    A device that accepts asks to join: `group_joined` reports success. A declined invitation is reported to nobody
+    else.
     """
 
     group_id: GroupIdText
@@ -74,7 +75,7 @@ class SettingEvent:
 
 @dataclass(frozen=True, slots=True)
 class ReportedSettingEvent:
-    """What has become of one setting on another device."""
+    """A reported change of one setting on another device."""
 
     key: str
     operation: OperationIdText
@@ -132,7 +133,7 @@ class EphemeralEvent:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Events after the one that was named are not to be had any more: read anew what you keep."""
+    """Events after the named one are no longer available: read again what you keep."""
 
 
 EVENTS: dict[str, type] = {

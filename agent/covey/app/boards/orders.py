@@ -1,7 +1,7 @@
 """The orders of operators for boards on this device's ports: handed down, and their results passed on.
 
-1. An order counts for a board by the operators whom this device's owner has pinned. Whether the board obeys is for the
-   board to say, by the operators that it was given when it was enrolled.
+1. An order counts for a board by the operators that this device's owner has pinned. The board itself decides whether it
+   obeys, by the operators of its enrolment.
 2. An order is handed down until its result is stored here: the board executes each once, however often it arrives.
 3. A result that the board signed is forwarded as it is. If a board cannot take orders, this device says so in its
    place.
@@ -164,7 +164,7 @@ class _Group:
 
 
 class PinnedBoardOrders:
-    """What the operators want of boards whom a gateway's owner has pinned."""
+    """What a gateway's pinned operators want of boards."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -205,6 +205,6 @@ class PinnedBoardOrders:
         return () if found is None else tuple(found.settings.weighed.operators)
 
     def pinned(self, group_id: GroupId) -> tuple[int, Sequence[DeviceKey]]:
-        """Return how many operators an order needs, and whom this device's owner has pinned."""
+        """Return how many operators an order needs, and the operators that this device's owner has pinned."""
         pinned = pins(self._device, group_id)
         return pinned.threshold, tuple(pinned.operators)

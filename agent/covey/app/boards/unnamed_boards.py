@@ -20,7 +20,7 @@ CANNOT_START_HINT = (
 def unnamed_boards(conditions: Conditions, ports: Collection[str], now_us: int) -> Iterator[tuple[str, str, int]]:
     """Yield (port, what it says went wrong, for how many seconds) of boards on some ports that cannot say who they are.
 
-    What was noted of a port that is not watched any more holds no more.
+    Notes about ports that are no longer watched are ignored.
     """
     for name, (trouble, since_us) in sorted(conditions.values().items()):
         port = name.removeprefix(LINE_CONDITION)

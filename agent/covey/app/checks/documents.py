@@ -120,7 +120,7 @@ class AgreementStatus:
 
 @dataclass(frozen=True, slots=True)
 class CatchUpStatus:
-    """A member from whom a group's history is being fetched."""
+    """A member that delivers missing history of a group."""
 
     device: DeviceName
     label: str
@@ -132,7 +132,7 @@ class CatchUpStatus:
 
 @dataclass(frozen=True, slots=True)
 class HistoryStatus:
-    """How much of a group's history is here, who was last heard with the same, and from whom it is being fetched."""
+    """How much of a group's history is here, which members have the same, and which ones deliver the rest."""
 
     operations: Count
     same: Count

@@ -352,7 +352,7 @@ def history(device: Examined) -> Iterator[Seen]:
 
 
 def operators(device: Examined) -> Iterator[Seen]:
-    """Who may give orders to this device: those whom its owner has pinned, and whom these have added."""
+    """The operators of this device: pinned by its owner, or added by these."""
     from covey.app.device.pins import somebody_is_pinned
     from covey.app.orders.operators import operators as operators_of
 
@@ -401,7 +401,7 @@ def boards(device: Examined) -> Iterator[Seen]:
 
 
 def api(device: Examined) -> Iterator[Seen]:
-    """The local API: it answers, and those for whom it is can reach it."""
+    """The local API: it answers, and its intended users can reach it."""
     from covey.adapters.local_api.server import group_named
     from covey.app.device.addresses import socket_path
     from covey.client import Client

@@ -44,7 +44,7 @@ class Family:
 
 
 def metrics_of(status: Status, form: str, doors: Sequence[DoorStatus] = ()) -> str:
-    """Return every metric of a device, and of the doors beside its agent, as text in one of `FORMS`."""
+    """Return every metric of a device and its doors, as text in one of `FORMS`."""
     return FORMS[form]([*families(status), *_about_doors(doors)])
 
 

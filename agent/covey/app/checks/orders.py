@@ -91,7 +91,7 @@ _AUTHORS_NAMED = 3
 
 
 def attempts(device: Examined) -> Iterator[Seen]:
-    """Orders of the last month by those whom nobody obeys here."""
+    """Last month's orders of devices without authority here."""
     from covey.app.device.pins import somebody_is_pinned
     from covey.app.orders.attempts import attempts as attempts_in
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def served_relay(device: Examined) -> Iterator[Seen]:
-    """Whether a relay of one's own is served, and lets in whom its files let in."""
+    """Whether this device's relay is served, and accepts exactly the accounts in its files."""
     from covey.app.relays.serving_relay import lost_address, served
 
     place = served(device.folder)
@@ -88,7 +88,7 @@ _COPY = "switch one off; on the copy stop the agent, move its state folder away,
 
 
 def duplicate(device: Examined) -> Iterator[Seen]:
-    """Whether connections to the relay are cut off again and again, and by whom, as far as that is known."""
+    """Whether connections to the relay are cut off repeatedly, and by what, as far as known."""
     seen = seen_cuts(device.opened.store.conditions, device.clock.wall_us())
     if seen.sign is CopySign.CERTAIN:
         yield error(f"another device signs in as this one, last {seen.age_s} s ago", f"its card was copied: {_COPY}")
@@ -136,7 +136,7 @@ def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:
 
 
 def credential(device: Examined) -> Iterator[Seen]:
-    """Whether each relay accepts this device: asked only while no agent is signed in, whom it would throw out."""
+    """Whether each relay accepts this device: checked only without an agent, which it would disconnect."""
     lock = None if device.folder.locks.agent_runs() else device.folder.locks.relay()
     if lock is None:
         yield from _signed_in(device)

@@ -232,7 +232,7 @@ class Observer:
         return envelope.open(key)
 
     def _is_fresh(self, key: bytes, nonce: bytes | int, is_repetition: bool) -> None:
-        """Check that an envelope is drawn anew, unless MQTT itself sends it again (DUP)."""
+        """Check that an envelope is newly drawn, unless MQTT itself repeats it (DUP)."""
         is_link = isinstance(nonce, int)
         used = (key, nonce) in self._nonces or (not is_link and key in self._ephemeral)
         self._nonces.add((key, nonce))

@@ -47,7 +47,7 @@ def _wall_us() -> int:
 
 
 class StepError(Exception):
-    """A step cannot go on; what it has seen is noted."""
+    """A step cannot continue; its observations are noted."""
 
 
 class DeviceTest:

@@ -170,7 +170,7 @@ class _Spooled:
         return getattr(self._file, name)
 
     def close(self) -> None:
-        """Let go of it, once."""
+        """Release it, once."""
         if not self._file.closed:
             self._file.close()
             self._putting.release()

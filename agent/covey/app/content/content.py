@@ -248,10 +248,10 @@ def _need_here(device: Device, offer: GroupFile) -> None:
 
 
 def make_room(device: Device, size: int) -> None:
-    """Let go of files that nobody has pinned, those used longest ago first, until one of `size` bytes fits the quota.
+    """Delete unpinned files, least recently used first, until one of `size` bytes fits the quota.
 
     Raises:
-        DiskFullError: what is pinned, or on its way, leaves no room for it; nothing went.
+        DiskFullError: pinned files and running downloads leave no room; nothing was deleted.
     """
     quota, content = device.config.content.maximum_mb * 1_000_000, device.store.content
     used = content.files.used_bytes()
@@ -396,9 +396,9 @@ def pin_file(device: Device, offer: GroupFile, *, pinned: bool) -> None:
 def repair_file(
     device: Device, manifest: GroupManifest, offer: GroupFile, moves: Callable[[int], None] = lambda _: None
 ) -> bool:
-    """Read a file that is here; where it is no longer what was offered, have that fetched anew, and return True.
+    """Read a file that is here; if it no longer matches its offer, have it fetched again, and return True.
 
-    What is sound of it, up to the first chunk that is not, stays. `moves` hears how many bytes were read.
+    The intact part, up to the first damaged chunk, stays. `moves` is called with the number of bytes read.
 
     Raises:
         StorageError: the disk refused.

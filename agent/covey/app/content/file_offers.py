@@ -105,7 +105,7 @@ def _own_secret(device: Device, manifest: GroupManifest, offer: GroupFile) -> by
 
 
 def keep_secret(device: Device, manifest: GroupManifest, offer: GroupFile) -> None:
-    """Keep the secret of a file beside it, before the file is known here: the noise key that it came by goes.
+    """Store the secret of a file next to it, before the file is known here, because its noise key will be deleted.
 
     Raises:
         StorageError: the disk refused.

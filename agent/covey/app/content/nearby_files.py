@@ -50,7 +50,7 @@ class Nearby(Protocol):
     """The places, and the giving side, as the configuration has them."""
 
     def places(self) -> list[ContentPlace]:
-        """Return whom to ask, the nearest first."""
+        """Return the sources to ask, the nearest first."""
 
     def offer(self, files: Mapping[ContentHash, GivenFile]) -> None:
         """Give these to peers."""

@@ -29,7 +29,7 @@ _ANSWER_S = 10.0
 
 @dataclass(slots=True)
 class _Request:
-    """What a program says, and what came of it when it is `done`."""
+    """A program's request, and its result once it is `done`."""
 
     group_id: GroupId
     content: bytes

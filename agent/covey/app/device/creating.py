@@ -51,9 +51,9 @@ def create_device(folder: StateFolder, label: str, *, with_passphrase: bool) -> 
 
 @contextmanager
 def device_to_join(folder: StateFolder, label: str) -> Iterator[None]:
-    """Make this machine a device where it is none; unmake that where the block fails and nobody has been asked.
+    """Make this machine a device if it is none; undo that if the block fails before anything was asked.
 
-    So a mistyped code leaves nothing behind. What the caller raises goes on.
+    So a mistyped code leaves nothing behind. The caller's exception propagates.
     """
     if not folder.is_new:
         yield

@@ -1,4 +1,4 @@
-"""This device's noise key: drawing a new one, and what becomes of those before it."""
+"""This device's noise key: draw a new one, and list earlier ones."""
 
 from __future__ import annotations
 

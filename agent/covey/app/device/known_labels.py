@@ -39,7 +39,7 @@ def namer_of(folder: StateFolder) -> Callable[[str], str]:
 
 
 def namer(device: Device) -> Callable[[str], str]:
-    """Return what puts beside a device's name what its groups call it, safe for a terminal."""
+    """Return a function that adds a device's labels to its name, safe for a terminal."""
     labels = {each.name: each.label for group in device.node.groups.joined() for each in group.members}
     return lambda name: labelled_name(name, labels.get(name, ""))
 
@@ -53,7 +53,7 @@ def own_label(device: Device) -> str:
 
 
 def named_selector(device: Device, selector: str) -> str:
-    """Return whom an order is for, as `Selector` writes it; devices as a `namer` names them."""
+    """Return an order's targets, as `Selector` writes them, with devices named by a `namer`."""
     if selector == "all" or ":" in selector:
         return printable(selector, _SELECTOR)
     return ", ".join(map(namer(device), selector.split(",")))

@@ -20,14 +20,14 @@ _LOOK_US = 10_000_000
 """Between two looks, each of which reads one row."""
 
 NOBODY = "none"
-"""In place of the operators in a configuration: nobody is obeyed, whomever an invite names."""
+"""In place of the operators in a configuration: obey no device, even if an invite names it."""
 
 
 def pins(device: Device, group_id: GroupId) -> Pins:
-    """Return who is pinned for a group: by the configuration where it says anything, else by the group's invite.
+    """Return the pinned operators of a group: the configuration's, or else the group's invite's.
 
     Raises:
-        ConfigurationError: what stands in the configuration is no key.
+        ConfigurationError: the configuration contains an invalid key.
     """
     from covey.core.orders.authority import Pins
 
@@ -42,7 +42,7 @@ def configured(config: Config) -> frozenset[DeviceKey]:
     """Return the operators that the configuration names.
 
     Raises:
-        ConfigurationError: what stands there is no key.
+        ConfigurationError: it contains an invalid key.
     """
     return operator_keys(config.operations.operators)
 
@@ -71,7 +71,7 @@ def somebody_is_pinned(device: Device) -> bool:
 
 
 class FirstOperator:
-    """Has the agent begin anew once a person has accepted an operator in another process."""
+    """Restarts the agent once a person has accepted an operator in another process."""
 
     def __init__(self, somebody_is_pinned: Callable[[], bool], restart: Callable[[], None]) -> None:
         self._somebody_is_pinned = somebody_is_pinned

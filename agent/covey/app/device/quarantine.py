@@ -56,7 +56,7 @@ def retry(device: Device, held: Quarantined) -> None:
 
 
 def delete(device: Device, held: Quarantined) -> None:
-    """Forget a message for good."""
+    """Delete a message permanently."""
     with device.store.transaction():
         device.store.quarantine.remove(held.id)
         device.store.counters.count("quarantine_dropped")

@@ -85,10 +85,10 @@ _PASSWORDS = ("alerts.webhook_token_file", "alerts.mail_password_file")
 
 
 def _check_file(state: Path, key: str, name: str) -> None:
-    """Check a file when it is named; whoever starts later may find that it has gone, and says so then.
+    """Check a file when it is named; a later start checks again.
 
     Raises:
-        ConfigurationError: it is not there, or not as it has to be.
+        ConfigurationError: it is missing or invalid.
     """
     if not name:
         return

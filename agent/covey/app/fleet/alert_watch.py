@@ -56,7 +56,7 @@ class AlertTargetEntry:
 
 @dataclass(frozen=True, slots=True)
 class AlertList:
-    """What was wrong at the last look, whom it is told, and whether `covey alert watch` runs here and looks again."""
+    """The problems at the last look, the targets, and whether `covey alert watch` runs here."""
 
     watched: bool
     alerts: tuple[AlertEntry, ...]
@@ -65,7 +65,7 @@ class AlertList:
 
 @dataclass(frozen=True, slots=True)
 class AlertTrial:
-    """What became of a trial message to a target: `error` is empty where it was taken."""
+    """The result of a test message to a target: `error` is empty if it was accepted."""
 
     target: str
     error: str
@@ -98,7 +98,7 @@ def list_alerts(folder: StateFolder) -> AlertList:
 
 
 def try_targets(folder: StateFolder) -> list[AlertTrial]:
-    """Send a message to each target, and return what became of it.
+    """Send a message to each target, and return the results.
 
     Raises:
         ConfigurationError: no target is configured, or one that cannot be used.

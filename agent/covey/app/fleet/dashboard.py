@@ -232,9 +232,9 @@ class Dashboard:
     def overviews(
         self, query: Mapping[str, str], has_gone: Callable[[], bool] = lambda: False
     ) -> Iterator[dict[str, Any] | None]:
-        """Yield the overview as it was last seen, then whenever something in it has changed, signs of life between.
+        """Yield the latest overview, then each changed one, with signs of life in between.
 
-        It ends when its reader has gone, though there is nothing to tell: whoever searches has a new one at each word.
+        It ends when its reader is gone, even without news: each word of a search opens a new one.
         """
         seen, found, spoke = None, dict[str, Any](), 0.0
         while not has_gone():
@@ -285,7 +285,7 @@ class Dashboard:
         }
 
     def story(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return where one device's readings are, and what has become of it; `query` as for `device`.
+        """Return where one device's readings are, and their story; `query` as for `device`.
 
         Raises:
             LocalError: no such device.

@@ -42,13 +42,13 @@ class FleetDevices:
         self._before = _Here()
 
     def look(self, device: Device, now_us: int, *, listens: bool, overdue_most: int) -> None:
-        """Make those rows anew in which something is another than at the last look.
+        """Rebuild the rows that changed since the last look.
 
         Args:
             device: this one.
             now_us: its clock.
             listens: whether an agent runs here, and reaches a relay.
-            overdue_most: of how many that have been silent for too long it is taken up.
+            overdue_most: how many devices that have become silent are updated.
         """
         here = _Here(
             now_us,
@@ -81,7 +81,7 @@ class FleetDevices:
 
 
 class _LastSeen(NamedTuple):
-    """How a device is and since when, when it was last seen, and until when it is so though nothing is heard."""
+    """A device's presence and since when, when it was last seen, and until when it remains so without news."""
 
     state: str
     since_us: int | None

@@ -91,10 +91,10 @@ class FleetGroup:
 
 @dataclass(frozen=True, slots=True)
 class FleetOrder:
-    """An order of an operator: `outcomes` are devices by what became of a command there, in the order of `OUTCOMES`.
+    """An operator's order: `outcomes` are counts of devices by result, in the order of `OUTCOMES`.
 
-    `signed` of `needed` operators agree; one that does not count is obeyed by nobody. `given_at_us` is its author's
-    time, `device` and `label` are its author.
+    `signed` of `needed` operators agree; no device obeys one that does not count. `given_at_us` is its author's time,
+    `device` and `label` are its author.
     """
 
     id: str

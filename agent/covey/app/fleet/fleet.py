@@ -38,7 +38,7 @@ _ALL = 2**31
 _AT_ONCE = 500
 _NOTHING = NewestOfDevice()
 KINDS = tuple(each for each in CONDITIONS if each not in {"all", "overdue"})
-"""What devices may be asked for by, beside all of them."""
+"""Selections of devices, in addition to all of them."""
 
 
 class Listed(NamedTuple):
@@ -158,7 +158,7 @@ class FleetView:
         always_us: int = ALWAYS_US,
         only: DeviceKey | None = None,
     ) -> Iterator[None]:
-        """Read as `read` does, and let go after each segment, when what it says is shown and counted."""
+        """Read as `read` does, pausing after each segment, when its content is shown and counted."""
         unread: DeviceKey | None = DeviceKey(b"")
 
         def enough(at_us: int) -> bool:
@@ -293,7 +293,8 @@ def _groups(device: Device, table: FleetTable) -> Iterator[FleetGroup]:
 
 _NOBODY = GroupCounts(0, 0, 0, 0)
 _AWAY = {"silent": "silent", "gone": "gone", "stopped": "stopped", "unknown": "never seen running"}
-"""How a device that is away is told of. Of one that has only joined messages came, but its agent never said it runs."""
+"""The wording for a silent device. A device that only joined has sent messages, but its agent never announced itself.
+"""
 
 
 def _summary(table: FleetTable, now_us: int, *, in_group: bool, reads_vault: bool) -> str:

@@ -33,7 +33,7 @@ _CHARACTERS = 200
 
 
 class RecentOrders:
-    """The newest orders, read anew where something has come since the last look."""
+    """The newest orders, reloaded when something has arrived since the last look."""
 
     def __init__(self) -> None:
         self._upto = -1
@@ -84,7 +84,7 @@ _ROLL_OUT_CHARACTERS = 160
 
 
 class RollOuts:
-    """Looks at what is rolled out; what is reported is read anew where something has come since the last look."""
+    """Watches releases; reports are reloaded when something has arrived since the last look."""
 
     def __init__(self) -> None:
         self._upto = -1

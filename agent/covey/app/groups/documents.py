@@ -53,7 +53,7 @@ class OwnDevice:
 
 @dataclass(frozen=True, slots=True)
 class OwnGroupEntry:
-    """A group of the person's, and what has become of it."""
+    """A group of the person's, and its state."""
 
     group_id: GroupIdText
     title: str
@@ -84,14 +84,14 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class SetPreference:
-    """A preference is as it was asked for, durably; the person's other devices are told."""
+    """A preference is stored as requested; the person's other devices are informed."""
 
     preference: Annotated[OwnPreference | None, Says(description="null: unset")]
 
 
 @dataclass(frozen=True, slots=True)
 class OwnGroupEvent:
-    """One of the person's devices has said what has become of a group: it is as it is now."""
+    """One of the person's devices has announced the state of a group: this is its state now."""
 
     group_id: Annotated[GroupIdText, Says(description="the personal group's")]
     at_us: Count

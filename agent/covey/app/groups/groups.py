@@ -257,7 +257,7 @@ class Decided:
 
 
 def ban_device(device: Device, manifest: GroupManifest, target: DeviceKey) -> Decided:
-    """Remove a member, or keep out what is none (`ban_targets.py`), for good; or vote for that, where votes decide."""
+    """Remove and ban a member, or ban a device or invite (`ban_targets.py`); or vote for that, if votes decide."""
     if manifest.mode in VOTING_MODES:
         return _vote(device, manifest, Action.KEEP_OUT if manifest.member(target) is None else Action.BAN, target)
     return Decided(change_group(device, manifest, _ban(target)))
@@ -391,7 +391,7 @@ def votes_in(device: Device, manifest: GroupManifest) -> list[OpenVote]:
 
 
 def labels_in(device: Device, manifest: GroupManifest) -> DeviceLabels:
-    """Return what devices are called in a group, now or, those that are members no more, when they last were."""
+    """Return the labels of devices in a group, also the last labels of former members."""
     return DeviceLabels(chain((manifest,), _past(device, manifest)))
 
 

@@ -58,5 +58,5 @@ def shown_operators(keys: Iterable[DeviceKey], labels: Mapping[DeviceKey, str]) 
 
 
 def labels_of(inviter: InviterIntroduction) -> dict[DeviceKey, str]:
-    """Return the labels of those whom an inviter has spoken of, by its word."""
+    """Return the labels of the devices that an inviter has named, by its word."""
     return {**dict(inviter.preview.members), inviter.keys.signing_public: inviter.label}

@@ -129,7 +129,7 @@ def accept_invitation(device: Device, name: str | None) -> GroupId:
 
 
 def decline_invitation(device: Device, name: str | None) -> GroupId:
-    """Decline a group, for good; nobody is told. Else as `accept_invitation`."""
+    """Decline a group permanently; nobody is informed. Otherwise as `accept_invitation`."""
     request = _pick(device, name)
     with device.store.transaction():
         decline(device.store.requests, request, device.now().wall_us)

@@ -1,4 +1,4 @@
-"""Checkpoints of a group's history: proposing one, and what has become of each."""
+"""Checkpoints of a group's history: propose one, and list their states."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from covey.errors import LimitError, LocalError
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEntry:
-    """A checkpoint as people and programs read it: who has signed it, by name, of how many who may.
+    """A checkpoint for people and programs: which devices signed it, by name, and of how many.
 
-    `code` and `why` say what stands against it; both are empty where it counts. `objection` says, as a code, what keeps
+    `code` and `why` state the reason against it; both are empty if it counts. `objection` is the code of what keeps
     this device from signing it. `state_bytes` is the length of the state.
     """
 
@@ -68,7 +68,7 @@ def last_that_counts(device: Device, manifest: GroupManifest) -> CheckpointEntry
 
 
 def propose(device: Device, manifest: GroupManifest) -> CheckpointEntry:
-    """Write what the history comes to into it, for those to sign who administer the group.
+    """Write the history's resulting state into it, for the group's admins to sign.
 
     Raises:
         LocalError: it is too long for a checkpoint, or not for this device to say.

@@ -20,7 +20,7 @@ from covey.limits.history import BUNDLE_OPERATION_BYTES, BUNDLE_OPERATIONS
 
 _NONCE_BYTES = 24
 _REASONS = 20
-"""That are told, of why documents were refused: of a stick that somebody has made up there may be many."""
+"""How many reasons for refused documents are shown: an invented stick may have many."""
 _FOR_MEMBERS = "ask a member for a new file; a device that is not a member needs an invite: 'covey invite' on a member"
 
 
@@ -46,9 +46,9 @@ class RefusedOperation:
 
 @dataclass(slots=True)
 class HistoryImported:
-    """What became of a file's operations; `complaint` says why the rest of it could not be read.
+    """The results of a file's operations; `complaint` says why the rest of it could not be read.
 
-    `forked` names who is proved by one of them to have written two under one number.
+    `forked` names authors proved by one of them to have written two under one number.
     """
 
     file: str

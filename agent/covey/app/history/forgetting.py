@@ -46,11 +46,11 @@ def may_go(device: Device, node: Node, manifest: GroupManifest, came_before_us: 
 
 
 class _OverCommands:
-    """Which commands this device has nothing to do with any more.
+    """Which commands this device has finished with.
 
-    1. It counts, and its deadline has passed, if it has one. What nobody heeds is told of as an attempt, and stays.
-    2. If it was for this device, what became of it is final, and was queued for all who are to know it.
-    3. If results of it come to this device, there is one of every member that it is for and that could have taken it.
+    1. It counts, and its deadline has passed, if it has one. An ignored order is shown as an attempt, and stays.
+    2. If it was for this device, its result is final, and was queued for all its recipients.
+    3. If results of it come to this device, there is one from every target that could have accepted it.
     """
 
     def __init__(self, device: Device, manifest: GroupManifest) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _PAGE_BYTES = 1024 * 1024
 """A page ends, too, when what it says has so many bytes: operations have 64 KiB each at their largest."""
 _LOOKED_THROUGH = 4_096
-"""Operations that one page looks at: where few are wanted, the next page goes on."""
+"""Operations read for one page: if few match, the next page continues."""
 _WINDOW = 256
 
 

@@ -42,7 +42,7 @@ class HistoryReport:
 
 
 def verify_history(device: Device, manifest: GroupManifest) -> HistoryReport:
-    """Judge every version and every operation of a group anew, from the first one on, as if strangers had sent them."""
+    """Judge every version and operation of a group again, from the first one on, as if strangers had sent them."""
     group_id = manifest.group_id
     manifests = [read_manifest(raw) for raw in device.store.groups.manifests_from(group_id, 1)]
     found = _Replayed(complaints=[])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _KINDS = (OperationKind.CHECKPOINT,)
 _LOOK_US = 5_000_000
-"""Between two looks at what others propose: making a state anew can take a second."""
+"""Interval between looks at others' proposals: recomputing a state can take a second."""
 
 
 class CheckpointSigning:

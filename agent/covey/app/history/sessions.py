@@ -19,7 +19,7 @@ from covey.limits.history import MAXIMUM_URI_BYTES
 
 @dataclass(frozen=True, slots=True)
 class SessionEntry:
-    """One session: who began it, where, when, and when it ended, None where it goes on. Microseconds since 1970."""
+    """One session: who began it, where, when, and when it ended, None while it runs. Microseconds since 1970."""
 
     id: str
     author: str
@@ -30,7 +30,7 @@ class SessionEntry:
 
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f]+")
-"""A scheme, and what belongs to it (RFC 3986, section 3); what that means is for whoever opens it."""
+"""A scheme and the rest (RFC 3986, section 3); programs that open it interpret it."""
 _EXAMPLES = "https://meet.example/pumps, tel:+43-1-2345, or geo:48.2,16.4"
 
 
@@ -49,7 +49,7 @@ def start_session(device: Device, manifest: GroupManifest, uri: str) -> Operatio
 
 
 def end_session(device: Device, manifest: GroupManifest, name: str | None) -> SessionEntry:
-    """End a session, of whomever; without a name this device's last one that goes on.
+    """End any session; without a name this device's last running one.
 
     Raises:
         LocalError: it is not clear which is meant, or it has ended.

@@ -1,8 +1,8 @@
-"""The loop that every process runs while it speaks with relays: the agent, and commands that wait for an answer.
+"""The loop of every process that is connected to relays: the agent, and commands that wait for an answer.
 
 Read `runtime.py` first (input, node, commit, release), then `relay_loop.py`, which builds node, relays and roles and
-runs them. `relays.py` connects to all relays at once and chooses one for each message; `deliveries.py` takes what they
-bring. Four roles belong to the loop itself, because whoever speaks with a relay must run them: `pairing_host.py`
+runs them. `relays.py` connects to all relays at once and chooses one for each message; `deliveries.py` processes what
+they deliver. Four roles belong to the loop itself, because every process on a relay must run them: `pairing_host.py`
 (loaded by `pairing_role.py`), `group_teardown.py`, `key_reload.py` and `key_rotation.py`. Other roles are with their
 subjects. `takeovers.py` notices another device with the same identity; `following.py` bounds how long a stream stays
 open.

@@ -63,7 +63,7 @@ class Deliveries:
             self._until_us = 0
 
     def forget(self, relay: str) -> None:
-        """Let go of what a relay has delivered whose connection is lost: it delivers that again."""
+        """Drop deliveries of a relay whose connection is lost: it delivers them again."""
         self._held = [held for held in self._held if held.relay != relay]
 
     def next_deadline(self) -> int | None:

@@ -55,10 +55,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What an inviter tells a joiner: its own label, where the relay is, and the PEM text of whom to trust there.
+    """What an inviter tells a joiner: its own label, the relay's address, and the PEM text of the relay's authorities.
 
-    `credentials` opens this device's authority over the relay, where it has one; `in_force` says whether the relay
-    knows by now whom that lets in, where this device serves the relay.
+    `credentials` opens this device's authority over the relay, if it has one; `in_force` says whether a relay served by
+    this device has loaded its accounts.
     """
 
     label: str
@@ -114,7 +114,7 @@ class _Room:
 
 
 class PairingHost:
-    """Waits at the rendezvous of each open code; lets in whom the person accepts."""
+    """Waits at the rendezvous of each open code; admits devices that the person accepts."""
 
     def __init__(
         self, store: SqliteStore, relay: Topics, facts: HostFacts, rng: Callable[[int], bytes], report: Report
@@ -353,7 +353,7 @@ class PairingHost:
 
 
 def host_facts(folder: StateFolder, config: Config) -> HostFacts:
-    """Return what a device tells those whom it invites."""
+    """Return what a device tells joiners."""
     from covey.adapters.broker.served_folder import SERVED_FOLDER, ServedFolder
 
     def credentials() -> Credentials:

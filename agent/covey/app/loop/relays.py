@@ -66,7 +66,7 @@ class Relays:
         return list(self._relays)
 
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
-        """Begin connecting, in the background, for good."""
+        """Keep connecting, in the background."""
         for relay in self._relays.values():
             relay.start(deliver)
 
@@ -76,11 +76,11 @@ class Relays:
             relay.stop()
 
     def alive(self) -> bool:
-        """Say whether all background work goes on."""
+        """Say whether all background work is running."""
         return all(relay.alive() for relay in self._relays.values())
 
     def listen(self, topics: Collection[str]) -> None:
-        """Beside the inbox, listen to these topics everywhere, and to no others."""
+        """In addition to the inbox, listen everywhere to exactly these topics."""
         for relay in self._relays.values():
             relay.listen(topics)
 

@@ -81,7 +81,7 @@ class EndedProgram:
 
 
 def agent_actions(restart: Callable[[], None], roles: Sequence[AgentRole]) -> dict[str, Callable[[], None]]:
-    """Return what the agent can do itself: begin anew; and read its sensors, where it has any."""
+    """Return the agent's own actions: restart; and read its sensors, if it has any."""
     from covey.app.telemetry.sensor_roles import Sensors
 
     found: dict[str, Callable[[], None]] = {"restart": restart}

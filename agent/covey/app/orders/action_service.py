@@ -1,8 +1,8 @@
 """Doing one action for the machine's own agent, as root: what `covey-action@.service` runs (docs/how-to/orders.md).
 
-1. The agent, and nobody else, names an action and arguments. Nothing else that it says, or can write, counts.
-2. What may be done stands in root's own /etc/covey: `operations.commands` of `config.toml` and `conf.d/*.toml`, and
-   definitions in `operations.d`, else those that Covey brings. Files that others may write are refused.
+1. Only the agent names an action and arguments. Nothing else that it sends, or can write, counts.
+2. The permitted actions are in root's own /etc/covey: `operations.commands` of `config.toml` and `conf.d/*.toml`, and
+   definitions in `operations.d`, else Covey's own. Files that others may write are refused.
 3. It runs in a unit of its own, and ends with the agent's connection.
 """
 
@@ -36,9 +36,9 @@ def serve(channel: socket.socket, folder: Path, runtime: Path, unit: str, report
     """Answer one request; `folder` is root's own, `runtime` an empty one of this process, `unit` systemd's name of it.
 
     Raises:
-        LocalError: whoever asks is not the agent.
-        RemoteError: it asks for nothing that can be read.
-        OSError: it has gone.
+        LocalError: the requester is not the agent.
+        RemoteError: its request is unreadable.
+        OSError: it is gone.
     """
     _check_peer(channel)
     channel.settimeout(_REQUEST_S)
@@ -60,7 +60,7 @@ def serve(channel: socket.socket, folder: Path, runtime: Path, unit: str, report
 
 
 def _check_peer(channel: socket.socket) -> None:
-    """Raise unless the other end is the user to whom systemd gave the socket."""
+    """Raise unless the other end is the user that systemd gave the socket to."""
     _, user, _ = _PEER.unpack(channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     if user != Path(channel.getsockname()).stat().st_uid:
         raise LocalError(f"user {user} is not the agent's user")

@@ -62,7 +62,7 @@ class AttemptEntry:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """What is told of a group, by author and code; `open` says that something came that is not to be told yet."""
+    """Reported attempts of a group, by author and code; `open` means that some arrived that are not reported yet."""
 
     entries: tuple[AttemptEntry, ...]
     open: bool

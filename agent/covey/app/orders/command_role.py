@@ -124,7 +124,7 @@ def end_obeying(device: Device) -> None:
 class OwnerActions:
     """The actions that a device's owner lets operators have done; implements `installing.ActionOwner`.
 
-    What they are is read anew each time.
+    Definitions are read again each time.
     """
 
     def __init__(self, device: Device) -> None:

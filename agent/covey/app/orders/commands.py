@@ -44,11 +44,11 @@ def give_command(
     lifetime_us: int | None,
     hidden: Mapping[str, str] | None = None,
 ) -> OrderedCommand:
-    """Have those whom a selector names do something, within so long; `hidden` arguments only they can read.
+    """Order a selector's devices to run an action, within a lifetime; only they can read `hidden` arguments.
 
     Raises:
-        LocalError: by a device that is no operator; or none of those whom it is for obeys commands.
-        UsageError: the selector is none, or names nobody; or what they are to do is beyond a bound.
+        LocalError: by a device that is no operator; or none of its targets obeys commands.
+        UsageError: the selector is invalid, or selects nothing; or the order exceeds a limit.
     """
     wanted, members, obeying = _ordered(device, manifest, selector)
     unable = check_supported(members, Feature.COMMANDS)
@@ -89,11 +89,11 @@ def _sealed(
 
 
 def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> None:
-    """Check that this device could give those whom a selector names a release.
+    """Check that this device could order a release for a selector's devices.
 
     Raises:
-        LocalError: it is no operator; or none of those whom it is for obeys commands.
-        UsageError: the selector is none, or names nobody, or a board.
+        LocalError: it is no operator; or none of its targets obeys commands.
+        UsageError: the selector is invalid, or selects nothing, or a board.
     """
     _, members, _ = _ordered(device, manifest, selector)
     check_supported(members, Feature.RELEASES)
@@ -104,12 +104,12 @@ def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> N
 
 
 def readers_of(manifest: GroupManifest, selector: str, *, secret: bool) -> list[NoisePublic]:
-    """Return who alone can open a file for those whom a selector names, by their noise keys; nobody: every member can.
+    """Return the only readers of a file for a selector's devices, by their noise keys; empty: every member.
 
-    Where it names one device, that is so without being asked for.
+    If it names one device, the file is always secret.
 
     Raises:
-        UsageError: the selector is none, or names nobody.
+        UsageError: the selector is invalid, or selects nothing.
     """
     wanted = read_selector(selector, manifest.members)
     alone = secret or len(wanted.devices) == 1

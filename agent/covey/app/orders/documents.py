@@ -15,7 +15,7 @@ SettingStateText = Literal["handed_over", "applied", "refused", "restarting", "t
 
 @dataclass(frozen=True, slots=True)
 class OrderedSettingDocument:
-    """A setting that an operator gave this device, and what has become of it."""
+    """A setting that an operator gave this device, and its state."""
 
     key: str
     value: Annotated[Scalar | None, Says(description="value that operators ordered; null: the device's own value")]

@@ -1,5 +1,5 @@
-"""Keeps what operators want of each group, and weighs it anew only where it may come out otherwise: where operators
-have said something since, its manifest has changed, the void operations are others, or the pins are."""
+"""Caches the operators' orders of each group, and judges them again only if the result may differ: after new orders, a
+new manifest, other void operations, or other pins."""
 
 from __future__ import annotations
 

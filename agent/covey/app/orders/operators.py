@@ -119,10 +119,10 @@ def add_operator(device: Device, manifest: GroupManifest, name: str, label: str 
 
 
 def remove_operator(device: Device, manifest: GroupManifest, name: str) -> OrderEntry:
-    """Have all who obey this operator obey another one no more.
+    """Order all devices that obey this operator to stop obeying another one.
 
     Raises:
-        LocalError: this device is no operator, or it is not clear who is meant.
+        LocalError: this device is no operator, or the name is ambiguous.
     """
     known = check_operator(device, manifest).operators
     labels = {key: {label, getattr(manifest.member(key), "label", "")} for key, label in known.items()}
@@ -170,10 +170,10 @@ def _change(device: Device, manifest: GroupManifest, change: OperatorChange) -> 
 
 
 def judged(device: Device, manifest: GroupManifest, operation: Operation) -> OrderEntry:
-    """Return what this device makes of an order, or of a change of operators.
+    """Return this device's judgement of an order, or of a change of operators.
 
     Raises:
-        LocalError: nothing: nobody gave it who may ever have been an operator, or it looks at no more of them.
+        LocalError: there is none: its author was never an operator, or it exceeds the number judged.
     """
     return _entry(device, manifest, operation, _found(device, manifest, operation))
 

@@ -1,7 +1,7 @@
 """The role that runs commands given by operators (docs/protocol/history.md, "Commands").
 
 A program starts only after the commit that records its start, and its result is stored before it is reported. Nothing
-here waits for a program: a turn looks and goes on. `Trials` asks members to acknowledge an update that is on trial.
+here waits for a program: a turn looks and continues. `Trials` asks members to acknowledge an update that is on trial.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _group_of(node: Node, installation: Installation) -> GroupManifest | None:
 
 
 _LOOK_US = 60_000_000
-"""Between two looks while nothing has come: who operates changes with the manifest."""
+"""Interval between looks without news: operators change with the manifest."""
 _RUNNING_US = 200_000
 """Between two looks at a program that runs, at most, and at a command that waits."""
 _BEGUN_US = 10_000
@@ -142,7 +142,7 @@ class OrderedActions:
         return self._look_at_us if reported else min(self._look_at_us, now.monotonic_us + _RETRY_US)
 
     def stop(self, node: Node, now: Now) -> None:
-        """End the program that runs, unless it has ended by itself, and keep what became of it."""
+        """End the running program, unless it has ended by itself, and store its result."""
         if self._running is None:
             return
         running, self._running = self._running, None

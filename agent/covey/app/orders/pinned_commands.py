@@ -33,12 +33,12 @@ class OrderedGroup:
 
     @property
     def counting(self) -> tuple[OperationId, ...]:
-        """The commands that count, for whomever they are."""
+        """The commands that count, for any device."""
         return self.commands.counting
 
     @property
     def halted(self) -> Halted:
-        """The releases that do not go on."""
+        """The paused and aborted releases."""
         return self.commands.halted
 
     @property
@@ -57,7 +57,7 @@ class OrderedGroup:
 
 
 class PinnedCommands:
-    """What the operators want done whom a device's owner has pinned."""
+    """The commands of the operators that a device's owner has pinned."""
 
     def __init__(self, store: SqliteStore, pins_of: Callable[[GroupId], Pins]) -> None:
         self._store = store

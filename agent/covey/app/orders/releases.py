@@ -69,8 +69,8 @@ def plan_release(
     """Return the plan of a release; `stop` in percent, the others in microseconds.
 
     Raises:
-        LocalError: this device may not order that, or nobody whom it is for obeys.
-        UsageError: the selector is none, or names nobody; or there are more waves than a plan holds.
+        LocalError: this device may not order that, or none of its targets obeys.
+        UsageError: the selector is invalid, or selects nothing; or there are more waves than a plan holds.
     """
     check_may_order(device, manifest, selector)
     plan = RollOut(read_selector(selector, manifest.members), waves, stop, patience, soak, seen_within_us)
@@ -115,7 +115,7 @@ def _badly(found: Release) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def pause(device: Device, manifest: GroupManifest, name: str, why: str = "") -> Release:
-    """Have whoever has not begun wait.
+    """Hold devices that have not started.
 
     Raises:
         LocalError: nothing of that name, or it was aborted; or this device may not.
@@ -124,7 +124,7 @@ def pause(device: Device, manifest: GroupManifest, name: str, why: str = "") -> 
 
 
 def abort(device: Device, manifest: GroupManifest, name: str, why: str = "") -> Release:
-    """Have whoever has not begun never do, and what is on trial fall back; nobody takes that back.
+    """Cancel on devices that have not started, and roll back trials; this is permanent.
 
     Raises:
         LocalError: nothing of that name, or it was aborted; or this device may not.
@@ -142,10 +142,10 @@ def _halt(device: Device, manifest: GroupManifest, name: str, state: ReleaseStat
 
 
 def resume(device: Device, manifest: GroupManifest, name: str, stop: int | None, *, accept: bool) -> Release:
-    """Have a release go on that is paused, or that has stopped by itself.
+    """Resume a release that is paused, or that stopped by itself.
 
-    `stop` is another bound in percent from now on. With `accept` it goes on in spite of those that fare badly now, and
-    these count no more.
+    `stop` is another limit in percent from now on. With `accept` it continues in spite of the devices that have failed
+    so far, which no longer count.
 
     Raises:
         LocalError: nothing of that name, or it was aborted; or this device may not.

@@ -66,9 +66,9 @@ class SettingDifference:
 
 @dataclass(frozen=True, slots=True)
 class SettingEntry:
-    """One order of the history: who wanted what of whom, when, by the author's clock, and whether it counts here.
+    """One order of the history: operator, value, targets, time by the author's clock, and whether it counts here.
 
-    `reverted` names the devices on which it has gone back by itself, as far as they have told this one.
+    `reverted` names the devices that have reverted it by themselves, as far as they have reported here.
     """
 
     id: str
@@ -104,12 +104,12 @@ def read_value(key: str, text: str) -> Scalar:
 def give_setting(
     device: Device, manifest: GroupManifest, key: str, value: Scalar | None, selector: str
 ) -> tuple[Operation, int]:
-    """Want a value of a key from those whom a selector names; None: their own. Return for how many devices that is.
+    """Order a value of a key for a selector's devices; None: their own. Return the number of devices.
 
     Raises:
-        LocalError: by a device that is no operator; or there is nothing to take back.
-        SettingError: no such setting or value, or for one of the devices it is a secret one so far.
-        UsageError: the selector is none, or names nobody.
+        LocalError: by a device that is no operator; or there is nothing to unset.
+        SettingError: no such setting or value, or it has been a secret for one of the devices.
+        UsageError: the selector is invalid, or selects nothing.
     """
     check_setting(key, value)
     wanted = read_selector(selector, manifest.members)
@@ -129,12 +129,12 @@ def give_setting(
 
 
 def give_secret(device: Device, manifest: GroupManifest, key: str, secret: str, selector: str) -> tuple[Operation, int]:
-    """Want a value of a program's setting that only those can read whom a selector names now; return their number.
+    """Order a value of a program's setting that only a selector's present devices can read; return their number.
 
     Raises:
         LocalError: by a device that is no operator.
         SettingError: no program's setting, or a value that is too long.
-        UsageError: the selector is none, or names nobody.
+        UsageError: the selector is invalid, or selects nothing.
     """
     if not key.startswith(APPLICATION_PREFIX):
         raise SettingError(f"only a program's own setting can be secret, not {key}", ONLY_OPEN, hint="app.NAME")

@@ -79,7 +79,8 @@ class OrderedSettings:
         self._restart_wanted = False
         self._owes_report = True
         self._tried_here: set[tuple[str, Scalar | None]] = set()
-        """Keys and values on trial when this process began, whoever orders them: others hold from the next one on."""
+        """Keys and values on trial when this process began, whichever operator ordered them: others apply from the next
+        process on."""
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Do what is due; return when to be called next, in monotonic microseconds."""
@@ -163,7 +164,7 @@ _UP = "up"
 
 
 def settings_role(device: Device, restart: Callable[[], None]) -> OrderedSettings:
-    """Return the role that does what operators have told a device to set; `restart` has the agent begin anew."""
+    """Return the role that applies operators' settings; `restart` restarts the agent."""
     obedience = _obedience(device)
     return OrderedSettings(
         device.store,
@@ -177,7 +178,7 @@ def settings_role(device: Device, restart: Callable[[], None]) -> OrderedSetting
 
 
 class PinnedOperators:
-    """What the operators want whom a device's owner has pinned."""
+    """The orders of the operators that a device's owner has pinned."""
 
     def __init__(self, device: Device) -> None:
         weigh = partial(GroupSettings, device.store.operations)
@@ -194,7 +195,7 @@ class PinnedOperators:
         return desired(given)
 
     def hearers(self, node: Node, group_id: GroupId) -> list[DeviceKey]:
-        """Return who is to know what became of it: operators, and collectors."""
+        """Return the recipients of its results: operators, and collectors."""
         group, own = node.groups.group(group_id), node.identity.signing_public
         operators = self._orders.of(node, group).weighed.operators
         return [

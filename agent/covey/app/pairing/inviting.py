@@ -55,11 +55,11 @@ class Newcomer:
     lacks_account: bool
     signing_public: str
     operators: tuple[PreviewedMember, ...] = ()
-    """Whom it is shown as those that may order it."""
+    """The operators named to the joiner."""
 
 
 class InviteEnd(Enum):
-    """What has become of an invite that nobody took back and that did not fail."""
+    """The end of an invite that was neither revoked nor failed."""
 
     JOINED = "joined"
     ACCEPTED = "accepted"
@@ -91,7 +91,7 @@ class OpenInvitation:
         return Newcomer(name, pairing.label, words, pairing.lacks_account, pairing.joiner.hex(), self.operators())
 
     def operators(self) -> tuple[PreviewedMember, ...]:
-        """Return whom it has the new device obey, if the person there agrees."""
+        """Return the operators that the new device will obey, if its person agrees."""
         return named_operators(self.device, self.invite.group_id, self.invite.operators)
 
     def joined(self) -> tuple[str, str] | None:
@@ -176,14 +176,14 @@ def open_invitation(
     with_code: bool,
     operators: Sequence[str] | None = None,
 ) -> OpenInvitation:
-    """Make an invite for one device and ten minutes, with a code where wanted; durable before anybody sees it.
+    """Make an invite for one device and ten minutes, perhaps with a code; durable before it is shown.
 
-    `accepts_any`: whoever knows the code or the URI is let in without asking the person. `operators` are those whom the
-    joiner is to obey, as a person writes them; None: those whom this device obeys.
+    `accepts_any`: any device with the code or the URI is admitted without asking the person. `operators` are those that
+    the joiner is to obey, as a person writes them; None: those that this device obeys.
 
     Raises:
         ConfigurationError: no relay is set.
-        LocalError: it is not clear who an operator is, or there are too many.
+        LocalError: an operator is ambiguous, or there are too many.
     """
     require_relay(device)
     manifest = device.pick_group(group)
@@ -218,12 +218,12 @@ def open_invitation(
 
 
 def named_keys(device: Device, manifest: GroupManifest, names: Sequence[str] | None) -> tuple[DeviceKey, ...]:
-    """Return the keys of those whom a joiner is to obey, ascending.
+    """Return the keys of the operators for a joiner, ascending.
 
-    `names` are as a person writes them; None: those whom this device obeys.
+    `names` are as a person writes them; None: those that this device obeys.
 
     Raises:
-        LocalError: it is not clear who one is, or there are too many.
+        LocalError: one is ambiguous, or there are too many.
     """
     from covey.app.orders.operators import operators
 

@@ -96,16 +96,16 @@ class Witness(Protocol):
         group: PreviewedGroup,
         operators: tuple[PreviewedMember, ...],
     ) -> None:
-        """The inviter is there: the person compares the verifier words, sees which group it is to, and who would order.
+        """The inviter answered: the person compares the verifier words, and sees the group and its operators.
 
-        `operators` are those whom the inviter names.
+        `operators` are those that the inviter names.
         """
 
     def obeys(self, operators: tuple[PreviewedMember, ...]) -> bool:
-        """Return whether this device is to obey those whom its inviter names; there may be none."""
+        """Return whether this device is to obey the operators that its inviter names; there may be none."""
 
     def keeps_own(self) -> None:
-        """Whom this device obeys, its configuration says, and no inviter."""
+        """The configuration, not an inviter, says which operators this device obeys."""
 
     def relay_taken(self, url: str) -> None:
         """The invite's relay is used from now on."""
@@ -113,7 +113,7 @@ class Witness(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the person names beside the code: the relay, whom to trust there, and its shared enrolment password."""
+    """What the person names in addition to the code: the relay, its authorities, and its shared enrolment password."""
 
     relay_url: str | None = None
     ca_file: str | None = None
@@ -186,7 +186,7 @@ def _name_of_code(meeting: Meeting) -> str:
 def take_admission(
     device: Device, invite: Invite, inviter: InviterIntroduction, terms: Terms, witness: Witness
 ) -> tuple[Device, GroupId]:
-    """Go on with the account and the request that a ceremony has brought."""
+    """Continue with the account and the request that a ceremony has delivered."""
     obeyed = _obeyed(device, inviter.operators, labels_of(inviter), witness)
     with device.store.transaction():
         _pin(device, invite, obeyed, personal=terms.personal)

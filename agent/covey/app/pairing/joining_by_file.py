@@ -20,7 +20,7 @@ from covey.errors import LocalError, PairingError, RelayError
 from covey.limits.pairing import INVITE_US
 
 _INVITE_CA = "invite-ca.pem"
-"""Whom a file says to trust at the relay, in the state folder."""
+"""The relay's authorities from an invite file, in the state folder."""
 
 _RETRY_S = 2.0
 
@@ -28,15 +28,14 @@ _RETRY_S = 2.0
 def ask_by_file(
     device: Device, file: InviteFile, seconds: float, terms: Terms, witness: Witness
 ) -> tuple[Device, GroupId]:
-    """Make a request to join durable by an invite's file; where nobody answers, or no relay, try again for so long.
+    """Make a request to join durable with an invite file; without an inviter or a relay, keep trying for so long.
 
-    What a person names in `terms`, the relay and whom to trust there, goes before what the file says.
-    Return the device as it then is, and the id of the group.
+    The relay and authorities in `terms` precede the file's. Return the resulting device, and the group's id.
 
     Raises:
         LocalError: this device is in the group, or the invite has expired.
-        PairingError: the ceremony ended otherwise; nothing was kept.
-        RelayError: the relay is not reached, or is another one, or the file is of no use any more.
+        PairingError: the ceremony failed; nothing was stored.
+        RelayError: the relay is unreachable or another one, or the file is no longer valid.
     """
     terms = replace(terms, commands=file.commands)
     invite = replace(file.invite, relay_url=terms.relay_url or file.invite.relay_url)

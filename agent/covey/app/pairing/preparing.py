@@ -1,8 +1,8 @@
 """Prepare invites for unattended devices: one file per device.
 
-1. The invites are durable before anything is told or written. An account at the relay is made for each file, by whoever
-   has authority there; the agent takes it away as soon as the invite is over (`roles/pairing_host.py`).
-2. Where one of the files cannot be made, none is left, and no invite.
+1. The invites are durable before anything is reported or written. Each file gets an account at the relay, if this
+   device has authority there; the agent removes it as soon as the invite is over (`loop/pairing_host.py`).
+2. If one of the files cannot be made, all files and invites are removed.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ def prepare(
     operators: Sequence[str] | None = None,
     commands: tuple[str, ...] = (),
 ) -> list[Path]:
-    """Write a file for each label into a folder, which is made; return the files. They are good for `lifetime_us`.
+    """Write a file for each label into a folder, made if needed; return the files. They are valid for `lifetime_us`.
 
-    Where `operators` are named, the devices obey them, unless who joins says otherwise: nobody stands beside to be
-    asked. `commands` are the actions that these may have them do.
+    The devices obey the `operators`, unless the join refuses: no person is there to be asked. `commands` are the
+    actions that these may run.
 
     Raises:
         ConfigurationError: no relay is set, or the authority over it is not usable.
         LocalError: the group has no room for so many, or does not let this device invite; too many invites are open.
         StorageError: the disk refused.
-        UsageError: a label is no use, or its file is there already; or an action's name is none, or nobody is to order
-            it.
+        UsageError: a label is invalid, or its file exists; or an action's name is invalid, or there are no operators to
+        order it.
     """
     for name in commands:
         if not is_action_name(name):
@@ -162,7 +162,7 @@ def _open(
 
 
 def prepared_invites(device: Device) -> list[PreparedInvite]:
-    """Return the invites in files that this device knows of: those that are open, and what became of the others."""
+    """Return the invites in files that this device knows of: open ones, and the results of others."""
     now_us = device.now().wall_us
     found = []
     for each in device.store.invites.all():

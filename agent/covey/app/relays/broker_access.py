@@ -141,7 +141,7 @@ def prepare_authority(
 
 
 def renew_shared_password(folder: StateFolder, named: NamedAuthority) -> PreparedPasswords:
-    """Give the account that joiners share another password, which is drawn; who was on it is turned away.
+    """Draw another password for the joiners' shared account, and disconnect its present users.
 
     Raises:
         UsageError: the authority is a fleet CA, which has no such account; or as `NamedAuthority.open`.
@@ -252,7 +252,7 @@ def _identity(path: Path) -> BrokerAccount:
 
 
 def _shared(password: str | None) -> str:
-    """Return the password of the account that joiners share; where none is told, its name."""
+    """Return the password of the joiners' account; without one, its name."""
     if password is None:
         return ENROLMENT_ACCOUNT
     if not password:

@@ -21,7 +21,7 @@ _FILE_BYTES = 2 * LINK_WINDOW_BYTES + 2 * MAXIMUM_ENVELOPE_BYTES
 _ENTRIES_OF_A_COMMIT = 128
 
 OUTCOMES = ("taken", "duplicates", "not_for_us", "damaged", "refused")
-"""What becomes of an entry of a file."""
+"""The results for an entry of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of one file's entries, by `OUTCOMES`; the devices that others are for; why a file is none."""
+    """The results of one file's entries, by `OUTCOMES`; other devices that entries are for; why a file is invalid."""
 
     file: str
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))

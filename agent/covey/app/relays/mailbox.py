@@ -46,10 +46,10 @@ def mailbox_status(device: Device) -> MailboxStatus:
 
 
 def kept_for(device: Device, named: str | None) -> list[DeviceKey]:
-    """Return for whom this device keeps something as a mailbox: a device by its label or the beginning of its key.
+    """Return the devices for which this mailbox holds messages: by label or the beginning of a key.
 
     Raises:
-        LocalError: nothing is kept for such a device, or several are called so.
+        LocalError: nothing waits for such a device, or the name is ambiguous.
     """
     labels, inboxes = DeviceLabels(device.node.groups.joined()), [each.device for each in device.store.mailbox.all()]
     if named is None:
@@ -63,7 +63,7 @@ def kept_for(device: Device, named: str | None) -> list[DeviceKey]:
 
 
 def delete_envelopes(device: Device, chosen: Sequence[DeviceKey]) -> int:
-    """Let go of what is kept for devices; return how many envelopes that were."""
+    """Delete stored envelopes of devices; return their number."""
     with device.store.transaction():
         return sum(device.store.mailbox.empty(each) for each in chosen)
 

@@ -69,10 +69,10 @@ def exposes_password(url: str) -> bool:
 
 
 def change_first(folder: StateFolder, url: str | None, named: NamedAccess) -> None:
-    """Change what is named of the first relay, when all of it has been found to be of use.
+    """Change the named properties of the first relay, once all are valid.
 
     Raises:
-        UsageError: a key without its certificate, or one beside stdin.
+        UsageError: a key without its certificate, or one in addition to stdin.
         ConfigurationError: a file, the URL or the certificate is not usable, or others may read the key.
     """
     from covey.adapters.mqtt.settings import parse_url, tls_context
@@ -156,7 +156,7 @@ def add_relay(folder: StateFolder, url: str, named: NamedAccess) -> None:
 
 
 def remove_relay(folder: StateFolder, url: str) -> None:
-    """Use a relay no more, and forget what let this device into it.
+    """Stop using a relay, and delete its credentials.
 
     Raises:
         UsageError: it is not used, or it is the first one.

@@ -28,7 +28,7 @@ _LOCAL = ("localhost", "127.0.0.1")
 
 @dataclass(frozen=True, slots=True)
 class ServedRelay:
-    """A relay that is ready to be served: where devices reach it, and whom they trust there."""
+    """A relay that is ready to be served: its address for devices, and its authorities."""
 
     url: str
     ca_file: str
@@ -98,7 +98,7 @@ def found_address(folder: StateFolder, url: str) -> str:
 
 
 def lost_address(folder: StateFolder, url: str) -> str:
-    """Return the address that was found on this machine, and that it has no more; "" where there is none such."""
+    """Return a found address that this machine no longer has; "" if there is none."""
     address = found_address(folder, url)
     return "" if address in own_addresses() else address
 

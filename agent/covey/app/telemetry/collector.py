@@ -56,7 +56,7 @@ _ORDERS_AT_ONCE = 32
 """Orders that are put into the landing in one commit: they may have 64 KiB each."""
 
 _TRIES = 3
-"""A compaction publishes now and then; whoever is always quicker than this collector is no compaction."""
+"""A compaction publishes now and then; a process that is always quicker than this collector is no compaction."""
 
 
 def _rival() -> StorageError:
@@ -345,7 +345,7 @@ class Collector:
         """Put the manifest that lists a segment.
 
         Raises:
-            StorageError: another one stands there, or the store refused.
+            StorageError: another one is there, or the store refused.
         """
         before = self._vault.manifest
         if (before.last_number if before else 0) + 1 != plan.number:

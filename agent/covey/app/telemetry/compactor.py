@@ -76,8 +76,8 @@ class Compactor:
         """Delete what has waited long enough, then merge.
 
         Raises:
-            LocalError: another command writes the same node's segments anew.
-            StorageError: the store refused; whatever was published stands.
+            LocalError: another command rewrites the same node's segments.
+            StorageError: the store refused; published changes remain.
         """
         self._vault.load()
         outcome = Compaction()

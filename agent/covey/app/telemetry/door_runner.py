@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _LOST = {Drop.TIME, Drop.SERIES, Drop.REFUSED}
-"""What is noted as a gap beside being counted; that a door carries no text is no gap."""
+"""Drops that are also noted as a gap; a door that carries no text is no gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class DoorRunner:
             return self._wait(str(error))
 
     def close(self) -> None:
-        """Let go of file and receiver."""
+        """Release file and receiver."""
         self.door.close()
         self.file.close()
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FILE = "doors.sqlite"
 _SETTLED_S = 0.5
-"""Between two looks at whether the threads go on."""
+"""Interval between checks whether the threads still run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class DoorStatus:
 
 @dataclass(frozen=True, slots=True)
 class DoorTrial:
-    """What became of a trial batch: `error` is empty where it was taken."""
+    """The result of a test batch: `error` is empty if it was accepted."""
 
     door: str
     error: str
@@ -181,7 +181,7 @@ def doors_run(folder: StateFolder) -> bool:
 
 
 def try_doors(folder: StateFolder, name: str | None) -> list[DoorTrial]:
-    """Send a batch of one reading, `covey-test`, to each door or to one, and return what became of it.
+    """Send a batch of one reading, `covey-test`, to each door or to one, and return the results.
 
     Raises:
         ConfigurationError: there is none, or an entry is wrong.

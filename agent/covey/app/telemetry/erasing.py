@@ -43,7 +43,7 @@ class Erased:
 
     messages: int = 0
     segments: int = 0
-    """Those that were written anew; of what is old, many become one."""
+    """The rewritten ones; many old ones become one."""
     bytes_before: int = 0
     bytes_after: int = 0
     objects: int = 0
@@ -277,9 +277,9 @@ def erase_from_vault(
     """Erase from this device's part of a vault what is due, or return what would be erased.
 
     Raises:
-        LocalError: this device has no vault's keys, or another command writes its segments anew.
+        LocalError: this device has no vault's keys, or another command rewrites its segments.
         LimitError: too many devices' data was erased already.
-        StorageError: the store refused; the rest follows when it is said again.
+        StorageError: the store refused; repeating it erases the rest.
     """
 
     node = node_vault(device, location, prepare=not dry_run)

@@ -55,11 +55,11 @@ class LandedBatches:
         return 0 if found is None else found.last_number
 
     def forget(self) -> None:
-        """Let go of the open segment: nothing more of it is wanted now."""
+        """Release the open segment."""
         self._open = ("", b"", ())
 
     def next(self, node: str, place: LandedPosition) -> Batch | DoorGap | None:
-        """Return what stands there, or a gap that begins there; None where nothing has landed yet.
+        """Return the batch there, or a gap that begins there; None if nothing has landed yet.
 
         Raises:
             StorageError: the store cannot be read.

@@ -194,15 +194,15 @@ class NewestReadings:
         own_node: str = "",
         only: DeviceKey | None = None,
     ) -> Iterator[None]:
-        """Read what is new in the segments of some nodes; let go after each, when all that it says is in the table.
+        """Read new segments of some nodes; pause after each, once its content is in the table.
 
         Args:
             reader: the vault.
             nodes: hex ids.
             since_us: segments that were closed earlier are not read.
-            enough: asked with a segment's time; whether those of that time and before it are not needed.
-            own_node: this device's, where it is one of them (rule 4).
-            only: the device whose messages are opened; None for all devices.
+            enough: asked with a segment's time; whether those of that time and earlier are unnecessary.
+            own_node: this device's, if it is one of them (rule 4).
+            only: the only device whose messages are opened; None for all.
 
         Raises:
             StorageError: the vault cannot be read.

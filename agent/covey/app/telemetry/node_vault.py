@@ -51,14 +51,14 @@ class NodeVault:
         return self.keys.ring().newest
 
     def ensure_known(self) -> None:
-        """Read what stands in the vault where that is not known: after a put that may or may not have happened, and
-        where another process of this device has published. Raises as `load`."""
+        """Read the vault's manifest if it is not known: after an uncertain put, or after another process's. Raises as
+        `load`."""
         published = self.manifest.manifest_seq if self.manifest else 0
         if not self._known or self._store.landing.manifest_floor() > published:
             self.load()
 
     def load(self, *, restored: bool = False) -> None:
-        """Read what stands in the vault; where it was `restored`, an older manifest than was published is taken, too.
+        """Read the vault's manifest; if it was `restored`, an older one than was published is accepted.
 
         Raises:
             StorageError: it holds an older manifest than this device has published, or cannot be read.

@@ -61,10 +61,10 @@ def take_back(vault: NodeVault, store: SqliteStore, report: Report) -> set[tuple
 
 
 def stand_for_lost(vault: NodeVault, store: SqliteStore, incarnation: Incarnation, now: Now) -> None:
-    """Publish the manifest by which a restored vault goes on (rule 3).
+    """Publish the manifest with which a restored vault continues (rule 3).
 
     Raises:
-        ConflictError: another one stands there than was read.
+        ConflictError: there is another one than was read.
         StorageError: the store refused.
     """
     vault.load(restored=True)

@@ -47,7 +47,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """The ranges and segments that the next manifest lists, and what it lists no more."""
+    """The ranges and segments that the next manifest adds, and those that it removes."""
 
     ranges: tuple[SegmentRange, ...]
     segments: Group
@@ -55,7 +55,7 @@ class Substitution:
 
 
 class NodeRewriting:
-    """One node's part of a vault, for who writes it anew."""
+    """One node's part of a vault, for rewriting."""
 
     def __init__(self, node: NodeVault, store: SqliteStore, rng: Callable[[int], bytes]) -> None:
         self.vault = node
@@ -130,7 +130,7 @@ class NodeRewriting:
         tombstones: tuple[Tombstone, ...] | None = None,
         erasures: tuple[Erasure, ...] | None = None,
     ) -> VaultManifest:
-        """Return the manifest that follows the one that stands there; what is not named stays as it is."""
+        """Return the manifest after the current one; what is not named stays."""
         manifest = self.vault.manifest
         assert manifest is not None
         return documents.rewritten_manifest(
@@ -170,7 +170,7 @@ class NodeRewriting:
         return keys + [documents.range_key(self.vault_id, node, named) for named in replaced.ranges]
 
     def publish(self, following: Callable[[], VaultManifest]) -> None:
-        """Put a manifest that follows the one that stands there, and remember it as published.
+        """Store a manifest that follows the current one, and remember it as published.
 
         Raises:
             StorageError: the store refused, or others were quicker each time.

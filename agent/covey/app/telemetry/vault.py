@@ -111,7 +111,7 @@ class VaultKeys:
 
 @dataclass(frozen=True, slots=True)
 class VaultReaderKey:
-    """Somebody whom vault keys are shared with: its public key, and the device that it is, or nothing."""
+    """A recipient of vault keys: its public key, and its device, or nothing."""
 
     public: str
     device: str = ""
@@ -239,10 +239,10 @@ def node_vault(device: Device, location: str | None, *, prepare: bool) -> NodeVa
 
 @contextmanager
 def alone(device: Device) -> Iterator[None]:
-    """Keep others from writing this node's segments anew meanwhile.
+    """Keep others from rewriting this node's segments meanwhile.
 
     Raises:
-        LocalError: somebody does.
+        LocalError: another process does.
     """
     descriptor = device.folder.locks.vault()
     if descriptor is None:
@@ -401,7 +401,7 @@ def change_readers(device: Device, location: str | None, public: str, *, add: bo
 
 
 def vault_readers(device: Device) -> list[VaultReaderKey]:
-    """Return whom this device's vault keys are shared with.
+    """Return the recipients of this device's vault keys.
 
     Raises:
         LocalError: this device has none.

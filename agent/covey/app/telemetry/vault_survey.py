@@ -98,11 +98,11 @@ class VaultSurvey:
         self._reader = VaultReader(objects, keys, memory)
 
     def nodes(self) -> set[str]:
-        """Return the nodes that have a manifest, whoever they are, and those that are remembered to have had one."""
+        """Return the nodes that have a manifest, and those remembered to have had one."""
         return {*self._reader.nodes(), *self._memory.nodes()}
 
     def states(self, nodes: Iterable[str]) -> Iterator[NodeState]:
-        """Yield what stands in the vault of each node.
+        """Yield the vault state of each node.
 
         Raises:
             StorageError: the memory cannot be written.

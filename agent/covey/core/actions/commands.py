@@ -28,7 +28,7 @@ class GivenCommand:
 
 @dataclass(frozen=True, slots=True)
 class Halted:
-    """Releases that do not go on, by group and once-id: of the one kind nobody begins for now, of the other ever."""
+    """Releases that do not continue, by group and once-id: paused ones for now, aborted ones permanently."""
 
     paused: frozenset[tuple[GroupId, bytes]] = frozenset()
     aborted: frozenset[tuple[GroupId, bytes]] = frozenset()
@@ -54,9 +54,9 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class CommandRecord:
-    """A command that this device has taken, and what has become of it; where that is final, `result`, and no arguments.
+    """A command that this device has accepted, and its state; once final, `result`, without arguments.
 
-    `started` is when it was begun last, and in which boot; `tries` how often it was begun.
+    `started` is its last start, with the boot; `tries` counts starts.
     """
 
     command: GivenCommand

@@ -108,7 +108,7 @@ class UnitRights:
 
 
 class Ends(Enum):
-    """What an action ends, beside its program: whoever finds that again, started anew, knows that it was done."""
+    """What an action ends in addition to its program: after the restart the device knows that it was done."""
 
     NOTHING = ""
     AGENT = "agent"

@@ -9,7 +9,7 @@
 4. Its start is stored before its program starts. A command that had started when the agent crashed is `unknown` and
    does not start again, with two exceptions. If its owner says that running twice is as good as once, it runs again,
    `ACTION_TRIES` times at most. If it is meant to end the agent or the machine, and that has happened, it is done.
-5. When a device begins to obey anew, its records may be incomplete: commands that waited or had started become
+5. When a device begins to obey again, its records may be incomplete: commands that waited or had started become
    `unknown`.
 6. An installation on trial has its own rules from its start (`installing.py`), and no longer blocks the queue: others
    start meanwhile, but none of the same action.
@@ -127,7 +127,7 @@ class Execution:
         return final
 
     def heed(self, halted: Halted, moment: Moment) -> None:
-        """Have what is being installed heed which releases do not go on."""
+        """Let running installations follow paused and aborted releases."""
         under_way = [self._records.record(each.operation) for each in self.installing.under_way()]
         found = {(each.command.group_id, each.command.once): each.command.operation for each in under_way if each}
         paused, aborted = (
@@ -138,7 +138,7 @@ class Execution:
     def begin(
         self, counting: Collection[OperationId], moment: Moment, halted: Halted = NOTHING_HALTED
     ) -> Begun | CommandRecord | None:
-        """Begin what is next; else return what has become of it (rules 2 to 4). None: nothing can be begun now.
+        """Start the next command, or return the result of one (rules 2 to 4). None: nothing can start now.
 
         `counting` are the commands that count for this device.
         """

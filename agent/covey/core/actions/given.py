@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from covey.core.records.history import OperationRecords
 
 _FORGOTTEN = "forgotten"
-"""What stands for the name of an action that nobody knows any more."""
+"""In place of an unknown action's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class GroupCommands:
         )
         self.operators = weighed.operators
         self.counting = tuple(order.id for order in weighed.orders if order.counts)
-        """The commands that count, for whomever they are, in the history's order."""
+        """The commands that count, for any device, in the history's order."""
         self.halted = NOTHING_HALTED
         if any(node.kind == OperationKind.RELEASE for node in nodes):
             self.halted = _halted(operations, group.group_id, pins, members, void, nodes)

@@ -64,13 +64,13 @@ class ReceivedResults:
         self._records.order_results.keep(group_id, device, result, now.wall_us, share, judged=raw is not None)
 
     def of_board(self, group_id: GroupId, operation: OperationId, board: DeviceKey) -> OrderResult | None:
-        """Return what has become of an order on a board, as far as it is kept here."""
+        """Return the stored result of an order on a board."""
         kept = self._records.order_results.of_device(group_id, operation, board)
         return None if kept is None or kept.result.board is None else kept.result
 
 
 def addressees(manifests: GroupRecords, group: GroupManifest, operation: Operation) -> frozenset[DeviceKey]:
-    """Return whom an operation is a command for (rule 2), or which boards a setting; nobody where it is neither."""
+    """Return the targets of a command (rule 2), or the boards of a setting; empty for other operations."""
     order = read_body(operation)
     named = group if operation.manifest == group.hash else _named(manifests, group.group_id, operation.manifest)
     if not isinstance(order, CommandOrder | SettingOrder) or named is None:

@@ -26,10 +26,10 @@ _DIGEST_BYTES = 32
 
 
 def hearers(group: GroupManifest, author: DeviceKey, operators: Collection[DeviceKey] = ()) -> list[DeviceKey]:
-    """Return whom results of an author's command go to (docs/protocol/history.md, "Commands"): itself, and the
-    collectors.
+    """Return the recipients of results of an author's command: itself and the collectors (docs/protocol/history.md,
+    "Commands").
 
-    Where it is a wave of a release, `operators` are those of the group.
+    For a wave of a release, `operators` are those of the group.
     """
     return [
         member.keys.signing_public
@@ -75,11 +75,11 @@ class ResultReporting:
     def queue_of_board(
         self, group: GroupManifest, hearing: Collection[DeviceKey], result: OrderResult, now: Now
     ) -> None:
-        """Keep what has become of an order on a board of this device's, and queue it for those who are to know it.
+        """Store the result of an order on a board of this device, and queue it for its recipients.
 
         Raises:
             LocalError: the outbox is full: then the caller rolls back.
-            RemoteError: it is of what is no order for that board.
+            RemoteError: it does not answer an order for that board.
         """
         self._kept.keep(group.group_id, self._own, result, now)
         for key in hearing:
@@ -87,7 +87,7 @@ class ResultReporting:
                 self._reports.send(key, _report(group.group_id, result), now)
 
     def queue_lacked_of_boards(self, joined: Callable[[GroupId], GroupManifest | None], now: Now) -> None:
-        """Queue once more what became of orders on this device's boards, for those who lack it.
+        """Queue results of this device's boards again for recipients that lack them.
 
         Raises:
             LocalError: the outbox is full: then the caller rolls back.

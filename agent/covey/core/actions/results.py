@@ -53,7 +53,7 @@ _RESULT_BYTES = MAXIMUM_ACTION_OUTPUT_BYTES + MAXIMUM_RESULT_CODE_BYTES + MAXIMU
 
 
 class CommandState(IntEnum):
-    """What has become of a command on a device. The first two are the device's own, and never reported."""
+    """The state of a command on a device. The first two are the device's own, and never reported."""
 
     WAITING = 0
     BEGUN = 1
@@ -206,7 +206,7 @@ def as_remembered(result: OrderResult) -> OrderResult:
 
 
 IN_WORDS = ("done", "failed", "refused", "unknown")
-"""What becomes of commands, as people say it."""
+"""Results of commands in words."""
 
 
 def in_words(result: OrderResult) -> str:

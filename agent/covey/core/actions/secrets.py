@@ -73,10 +73,10 @@ def seal_arguments(
     selector: Selector,
     rng: Callable[[int], bytes],
 ) -> bytes:
-    """Return what stands in a command in place of arguments that only these recipients can read.
+    """Return a command's sealed arguments, readable only by these recipients.
 
     Raises:
-        LocalError: they are too long together, or there is nobody to read them.
+        LocalError: they are too long together, or there are no recipients.
     """
     return seal(cbor.encode(dict(arguments)), recipients, _binding(group_id, author, action, once, selector), rng)
 

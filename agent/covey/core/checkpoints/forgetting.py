@@ -45,11 +45,10 @@ def forgettable(
     came_before_us: int,
     is_over: Callable[[OperationId], bool] = lambda _: False,
 ) -> Sequence[int]:
-    """Return the arrivals of what may be forgotten and came before a time of this device's clock, ascending.
+    """Return the arrivals that may be forgotten and are older than a time of this device's clock, ascending.
 
-    Nothing where something that the checkpoint covers is void. What stands in rule 3 of logs and forks is for whoever
-    forgets to leave out. It needs 8 bytes of memory for each of them, and some more for each order. `is_over` says
-    whether this device has nothing to do with a command any more.
+    Empty if the checkpoint covers something void. The caller leaves out the logs and forks of rule 3. It needs 8 bytes
+    of memory for each, and some more for each order. `is_over` says whether this device has finished with a command.
     """
     assert base.state is not None, "it counts"
     covers, found = base.state.covers, array("q")

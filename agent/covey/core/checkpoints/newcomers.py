@@ -174,7 +174,7 @@ class Newcomers:
     # -- taking -------------------------------------------------------------------------------------------------------
 
     def progressed(self, group_id: GroupId) -> None:
-        """Note that somebody gave whole operations: the wait begins anew with the next offer (rule 3)."""
+        """Note that a member delivered whole operations: the wait restarts with the next offer (rule 3)."""
         wait = self._records.catching_up.offer_wait(group_id)
         if wait is not None and wait.since_given_us is not None:
             self._records.catching_up.note_offer(group_id, OfferWait(None, wait.whole_us))

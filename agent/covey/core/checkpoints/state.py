@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeptOrder:
-    """An order for a key: its operation, its author, when that says it was given, for whom and what."""
+    """An order for a key: its operation, author, stated time, targets and value."""
 
     operation: OperationId
     author: DeviceKey
@@ -63,10 +63,10 @@ class KeptProfile:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointState:
-    """A state: `covers` follows all that it is made of, `pins` are whom it takes for operators to begin with.
+    """A state: `covers` follows everything that it is computed from, `pins` are its initial operators.
 
-    `operators` are these and whom they added, with labels; `settings` are orders by key, the last one first. `graph`
-    names what remains of all that `covers` follows (`graph.py`).
+    `operators` are these and the ones they added, with labels; `settings` are orders by key, the last one first.
+    `graph` names the remains of everything that `covers` follows (`graph.py`).
     """
 
     covers: OperationId

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from covey.core.records.content import ContentRecords
 
 _AROUND_PART = 1_024
-"""Bytes of an envelope beside the part in it, and more."""
+"""Bytes of an envelope in addition to the part in it, and a reserve."""
 
 _PORTIONS = 2 * FETCHES_AT_ONCE
 """What one member may be owed: a portion of each file that it fetches, and the next one."""

@@ -150,7 +150,7 @@ class Fetch:
         self._waits_until_us = now.monotonic_us + CONTENT_PULL_US
 
     def seen(self, device: DeviceKey, now: Now) -> None:
-        """End a rest, unless it has just begun: who offers the file is there (003.75)."""
+        """End a pause, unless it has just begun: the device that offers the file is online (003.75)."""
         if (
             self.holder is None
             and device == self.wanted.author

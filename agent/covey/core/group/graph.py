@@ -117,7 +117,7 @@ class ManifestGraph:
         self._tips[manifest.issuer] = [*self.unknown_tips(manifest.issuer, past), self._held[manifest.hash]]
 
     def drop(self, issuer: DeviceKey, gone: Iterable[HeldManifest]) -> None:
-        """Hold some of an issuer's no more, each of which nothing follows then."""
+        """Drop some of an issuer's manifests, each without a successor."""
         for each in gone:
             del self._held[each.hash], self.heads[each.hash]
             self.bytes -= len(each.manifest.raw)

@@ -294,7 +294,7 @@ class GroupManifest:
         return replace(self.draft(), epoch_id=epoch_id)
 
     def banning(self, signing_public: DeviceKey, epoch_id: EpochId, votes: tuple[bytes, ...] = ()) -> GroupManifest:
-        """Return the draft in which a device or an invite is banned, in a new epoch; it is no member any more.
+        """Return the draft that bans a device or an invite, in a new epoch; the banned one is not a member.
 
         Raises:
             LocalError: it is banned already, or a manifest holds no more bans.

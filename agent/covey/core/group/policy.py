@@ -134,7 +134,7 @@ def may_renew(mode: Mode, before: GroupState, issuer: DeviceKey) -> bool:
 
 
 def authorise(manifest: GroupManifest, before: GroupState, change: Change, *, renews: bool) -> None:
-    """Check rules 1 to 9 for a manifest that makes `change` to `before`; `renews`: it begins an epoch, and no more.
+    """Check rules 1 to 9 for a manifest that makes `change` to `before`; `renews`: it only begins an epoch.
 
     Raises:
         UnknownIssuerError: rule 1.

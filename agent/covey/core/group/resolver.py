@@ -2,8 +2,8 @@
 
 Manifests form a graph: each names those that it follows. Two that follow the same one are rivals, and neither replaces
 the other (000.14, 000.17). Each device computes the outcome from the manifests that it holds. So devices that hold the
-same manifests get the same outcome, in whatever order the manifests arrived and whoever signed the one that ends the
-conflict.
+same manifests get the same outcome, in whatever order the manifests arrived and whichever member signed the one that
+ends the conflict.
 
 A manifest counts by its changes (a step), not by its list. Two steps are concurrent if neither follows the other.
 docs/protocol/groups.md, section 35, *Rivals*, has the rules as pseudo-code:
@@ -69,8 +69,8 @@ class GroupState:
 class Change:
     """What one manifest changed. `noise`, `labels`, `roles`, `capabilities` and `extensions` are of members that stay.
 
-    `removed` are those who may not be members from here on: who was one, and whoever is newly banned. So a ban of a
-    device that another manifest lets in at the same time is the removal that it would be if its issuer had known.
+    `removed` are devices that may not be members from here on: former members, and newly banned devices. So a ban of a
+    device that a concurrent manifest adds acts as the removal that its issuer would have made.
     """
 
     added: Mapping[DeviceKey, Member]
@@ -174,7 +174,7 @@ class _Counting:
         self._counted = 0
         self._void = 0
         self._admitted = 0
-        """Steps whose issuer is a member by those that count before it, whatever becomes of the undecided ones."""
+        """Steps whose issuer is a member by the counting steps before it, however the undecided ones are decided."""
 
     def steps(self) -> list[Step]:
         """Return the steps that count, in order."""

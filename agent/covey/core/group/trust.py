@@ -8,8 +8,8 @@
        as far as hashes lead to them (`replay.py`). In a public group the device begins with the manifest from a member
        that the group's URI names, if it lists that member.
     5. Later manifests follow manifests that are held: `prev` names their hashes, none of which follows another. A
-       manifest that follows something that is not held waits outside (`membership/replay.py`). Here it is a gap,
-       whoever issued it; or a rollback, if it is not newer than everything held (000.14).
+       manifest that follows something that is not held waits outside (`membership/replay.py`). Here it is a gap, from
+       any issuer; or a rollback, if it is not newer than everything held (000.14).
     6. The version is one above the highest version that it follows (000.02).
     7. Mode and invited device never change.
     8. The issuer may make this change to the state before (`group/policy.py`; 000.13, 003.07). That state is the one of
@@ -157,8 +157,7 @@ class GroupTrust:
         return self._graph.root.manifest
 
     def void_members(self) -> dict[DeviceKey, Member]:
-        """Return the members that a manifest held lists, who are none, and whom nobody removed since: what let them in
-        is void."""
+        """Return the listed members that only void manifests added, and that no manifest removed since."""
         removals: dict[DeviceKey, int] = {}
         for held in self._graph:
             for key in held.step.change.removed if held.step is not None else ():
@@ -176,9 +175,10 @@ class GroupTrust:
         return len(self._graph)
 
     def manifests_for_void(self) -> list[GroupManifest]:
-        """Return what those hear who are only in what is void: the manifests held up to the removals that make it so.
+        """Return the manifests for members that only void manifests added: those up to the removals that make them
+        void.
 
-        Nothing later: whom these removed knows them already, and may have made up the devices that are told.
+        Nothing later: the removed devices know these already, and may have invented the recipients.
         """
         steps = [held.step for held in self._graph if held.step is not None]
         by_issuer: dict[DeviceKey, list[Step]] = {}
@@ -198,9 +198,9 @@ class GroupTrust:
     def draft(self, epoch_id: EpochId, issuer: DeviceKey) -> GroupManifest:
         """Return the unsigned next version, which follows every head and changes nothing so far.
 
-        Of more heads than a manifest may name it follows the issuer's own, then those of members, then the newest: by
-        none that who was removed has made, or whom that one has let in, is a removal left out. `epoch_id` is of the new
-        secret that it brings where it follows several heads.
+        Of more heads than a manifest may name it follows the issuer's own, then those of members, then the newest: so
+        no removed device, and no device that it added, can keep a removal out. `epoch_id` is of its new secret if it
+        follows several heads.
 
         Raises:
             GenesisError: no manifest is held.
@@ -283,7 +283,7 @@ class GroupTrust:
         raise InviteError("no manifest by the inviter lists this device with one of its noise keys")
 
     def visit(self, raws: Sequence[bytes], host: DeviceKey) -> GroupManifest:
-        """Begin with the manifest of a public group that a member sends whom this device asked (rule 4).
+        """Begin with a public group's manifest from a member that this device asked (rule 4).
 
         Raises:
             RemoteError: it is no such manifest; nothing is held then.
@@ -305,9 +305,9 @@ class GroupTrust:
         return self.offer(self.read(raw))
 
     def offer(self, manifest: GroupManifest, *, wanted: bool = False) -> Verdict:
-        """Take another manifest of this group that was read before (rules 5 to 10); others may be held no more then.
+        """Offer another manifest of this group that was read before (rules 5 to 10); it may replace held ones.
 
-        `wanted` says that the bounds of rule 10 do not hold for it: another member's follows it.
+        `wanted` exempts it from the bounds of rule 10, because another member's follows it.
 
         Raises:
             RemoteError: the rule that failed; nothing changed.

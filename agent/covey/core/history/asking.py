@@ -39,9 +39,9 @@ class HistoryAsking:
         """When to look next whether a member is to be asked; None: nobody is."""
         self._missing_manifests: dict[GroupId, ManifestHash] = {}
         self._asks_later: dict[GroupId, DeviceKey] = {}
-        """Whom to ask for operations once a manifest that one of them names has come."""
+        """Members to ask for operations once a manifest that one of them names has arrived."""
         self._asks_at_us: dict[GroupId, tuple[DeviceKey, int]] = {}
-        """Whom to ask for operations once more, and when."""
+        """Members to ask again for operations, and when."""
         self._asked: set[tuple[GroupId, DeviceKey]] = set()
         """Who was asked since the start: an answer may come after a day."""
         self._taking_tags: set[DeviceKey] = set()
@@ -121,7 +121,7 @@ class HistoryAsking:
         return _is_due(self._look_at_us, now)
 
     def maintain(self, groups: Mapping[GroupId, GroupManifest], now: Now) -> list[GroupSend]:
-        """Ask whom it was too soon to ask before, in these groups."""
+        """Ask members of these groups that could not be asked earlier."""
         sends = [*self._ask_late(groups, now), *self._ask_wanted(groups, now), *self._ask_once_more(groups, now)]
         looks = [at_us for _, at_us in self._asks_at_us.values()]
         if self._asks_later or self._wanted:
@@ -134,9 +134,9 @@ class HistoryAsking:
         self._look_at_us = at_us if self._look_at_us is None else min(self._look_at_us, at_us)
 
     def _ask_late(self, groups: Mapping[GroupId, GroupManifest], now: Now) -> list[GroupSend]:
-        """Ask for the operations whose manifest has come since, and on for the manifests that have not.
+        """Ask for operations whose manifest has arrived, and again for missing manifests.
 
-        A manifest may be the one that removes this device, or the member that is to be asked: then it answers no more.
+        The manifest may remove this device, or the asked member: then there is no answer.
         """
         sends: list[GroupSend] = []
         for group_id, member in list(self._asks_later.items()):

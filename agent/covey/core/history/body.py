@@ -41,12 +41,12 @@ class OperationBody(ABC):
         return None
 
     def target(self) -> tuple[Selector, str | None] | None:
-        """Return for whom a targeted kind is, and the key of a setting; this remains when its words are deleted."""
+        """Return a targeted kind's targets, and the key of a setting; this remains when the content is deleted."""
         return None
 
     def order_row(self) -> dict[str, Any]:
         """Return the columns `subject`, `value`, `secret`, `selector`, `deadline` and `once` of an order's table row.
 
-        `value` is a value of JSON, `deadline` in microseconds since 1970; of sealed content only `secret` is told.
+        `value` is a value of JSON, `deadline` in microseconds since 1970; for sealed content only `secret` is set.
         """
         raise NotImplementedError(f"{type(self).__name__} is not an order")

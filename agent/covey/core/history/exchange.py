@@ -74,7 +74,7 @@ class HistoryAnnouncing:
             self._look_at_us = min(self._look_at_us, self._looked_at_us + ANNOUNCE_PAUSE_US)
 
     def announce(self, manifest: GroupManifest, log: Log, first: int, now: Now) -> None:
-        """Queue what was written from a number on for every member for whom nothing waits (rule 1)."""
+        """Queue operations from a number on for every member for which nothing waits (rule 1)."""
         announcements = self._records.announcements
         for key in self._hearers(manifest):
             sent = announcements.of(manifest.group_id, key, log)
@@ -255,7 +255,7 @@ class HistoryExchange:
         return self.announcing.has_work(now) or self.asking.has_work(now)
 
     def maintain(self, now: Now) -> None:
-        """Send members what was written while something waited for them, and ask whom it was too soon to ask."""
+        """Send members operations held back while something waited, and ask members that could not be asked earlier."""
         groups = {group.group_id: group for group in self._groups.joined()}
         if self.announcing.has_work(now):
             self.announcing.maintain(groups, now)

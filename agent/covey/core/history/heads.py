@@ -54,7 +54,7 @@ _NEWS = (MessageClass.CONTROL, MessageClass.HISTORY)
 
 
 class HeadsExchange:
-    """Compares how groups stand here and at those who are heard, and does what brings them together."""
+    """Compares this device's groups with others', and brings both up to date."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class HeadsExchange:
         self._shared: dict[DeviceKey, tuple[GroupTrust, ...]] = {}
         """The groups that each other member of any is in together with this device, boards apart."""
         self._ahead: dict[tuple[GroupId, DeviceKey], tuple[int, int]] = {}
-        """Of whom was asked, the version that it has said it has, and from which one on it was asked."""
+        """For each asked device, its reported version, and from which version on it was asked."""
 
     # -- what this device says ----------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Taken:
-    """What became of the operations of one message."""
+    """The results for one message's operations."""
 
     accepted: list[Operation] = field(default_factory=list)
     missing: set[OperationId] = field(default_factory=set)
@@ -385,7 +385,7 @@ class History:
         return taken, asking.ask(message.group_id, message.author, now, taken.missing, progressed=progressed)
 
     def take(self, group_id: GroupId, raws: Iterable[bytes], now: Now) -> Taken:
-        """Take operations, whoever brings them; each that is taken is stored."""
+        """Process operations from any source; each accepted one is stored."""
         taken = Taken()
         if self._judged_in != self._groups.generation:
             self._judged_in = self._groups.generation

@@ -63,16 +63,16 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KindTraits:
-    """What a kind brings beside its body.
+    """A kind's traits other than its body.
 
     `body` is `module:Class`, imported when the first one is read. `by_admins`: where the group's mode has admins, only
     they write it. `is_order`: operators say it to devices; collectors land it, and the table `orders` has a row for it.
     `gives`: it asks devices for something, so that one by a device without authority is an attempt. `targeted`: it is
-    for the devices of a selector, and whom it was for remains when its words are deleted. `by_key`: it sets a key, and
-    the last one for a key counts. `in_waves`: those with the same subject are waves of one plan. `bears_on_orders`:
-    judging orders needs to know what follows it (`order_index.py`, in the store). `judged_by_place`: once a checkpoint
-    covers it, nothing is judged by what it said, so that its words may be deleted. `by_threshold`: it counts when
-    `operations.threshold` operators have signed it; otherwise its author's signature is enough.
+    for the devices of a selector, and its targets remain when its content is deleted. `by_key`: it sets a key, and the
+    last one for a key counts. `in_waves`: those with the same subject are waves of one plan. `bears_on_orders`: judging
+    orders needs to know what follows it (`order_index.py`, in the store). `judged_by_place`: once a checkpoint covers
+    it, nothing is judged by its content, which may be deleted. `by_threshold`: it counts when `operations.threshold`
+    operators have signed it; otherwise its author's signature is enough.
     """
 
     body: str

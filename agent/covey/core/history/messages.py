@@ -73,14 +73,14 @@ def bundle_payload_bytes(operations: int, length: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TaggedEnds:
-    """How far an asker has come in logs that only their tags name, which each salt makes anew."""
+    """How far an asker has come in logs that are identified only by tags, new for each salt."""
 
     salt: bytes
     numbers: dict[bytes, int]
 
 
 def log_tag(salt: bytes, log: Log) -> bytes:
-    """Return what stands for a log in a request with this salt."""
+    """Return a log's tag in a request with this salt."""
     return crypto.digest(_TAG_DOMAIN, salt + log.author + log.incarnation)[:LOG_TAG_BYTES]
 
 

@@ -76,7 +76,7 @@ class Operation:
 
     @property
     def author(self) -> DeviceKey:
-        """The signing key of whoever wrote it."""
+        """The author's signing key."""
         return self.log.author
 
 
@@ -94,9 +94,9 @@ def is_operation(raw: bytes) -> bool:
 
 
 def next_log(group_id: GroupId, incarnation: Incarnation) -> Incarnation:
-    """Return the incarnation of the log that follows one which its author has forgotten, as when it was removed.
+    """Return the incarnation of the next log if the author has forgotten its own, as after a removal.
 
-    Its numbers begin anew: under the old incarnation they would prove a fork.
+    Its numbers start again: under the old incarnation they would prove a fork.
     """
     return Incarnation(crypto.digest(_LOG_DOMAIN, incarnation + group_id)[:INCARNATION_BYTES])
 

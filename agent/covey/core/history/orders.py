@@ -74,7 +74,7 @@ class OperatorChange(OperationBody):
         )
 
     def shown(self) -> dict[str, Any]:
-        """Return whom it adds or removes."""
+        """Return the operator that it adds or removes."""
         who = f"{device_name(self.key)} {self.label}".rstrip()
         return {"text": f"{who} is {'added' if self.added else 'removed'}"}
 
@@ -85,9 +85,9 @@ class OperatorChange(OperationBody):
 
 @dataclass(frozen=True, slots=True)
 class SettingOrder(OperationBody):
-    """What a setting is to be for those whom the selector names; None: what it is without this order.
+    """The ordered value of a setting for the selector's devices; None: the value without this order.
 
-    In place of a value that others must not read stand the bytes `sealed` (`core/settings/secrets.py`).
+    For a secret value, `sealed` has its bytes (`core/settings/secrets.py`).
     """
 
     selector: Selector
@@ -131,11 +131,11 @@ class SettingOrder(OperationBody):
         return self.key.encode()
 
     def target(self) -> tuple[Selector, str | None]:
-        """Return whom it is for, and the key."""
+        """Return its targets, and the key."""
         return self.selector, self.key
 
     def order_row(self) -> dict[str, Any]:
-        """Return key, value and whom it is for."""
+        """Return key, value and targets."""
         return {
             "subject": self.key,
             "value": self.value,
@@ -159,12 +159,11 @@ def read_scalar(value: object) -> Scalar:
 
 @dataclass(frozen=True, slots=True)
 class CommandOrder(OperationBody):
-    """An action that those whom the selector names are to do, once.
+    """An action that the selector's devices are to run, once.
 
-    `once` are 16 random bytes: a device does what carries them at most one time, in whatever group and operation it
-    hears them. After `deadline_us` (by its own clock) it does nothing. `sealed` holds arguments that others must not
-    read (`core/actions/secrets.py`). `roll_out` is the plan that it is one wave of, for those who give the next one,
-    who could not seal anything of it anew.
+    `once` are 16 random bytes: a device runs an order with them at most once, in any group and operation. After
+    `deadline_us` (by its own clock) it does nothing. `sealed` holds secret arguments (`core/actions/secrets.py`).
+    `roll_out` is the plan of its waves, for operators that start the next one, which could not seal secrets again.
     """
 
     selector: Selector
@@ -225,11 +224,11 @@ class CommandOrder(OperationBody):
         return self.plan_id
 
     def target(self) -> tuple[Selector, str | None]:
-        """Return whom it is for."""
+        """Return its targets."""
         return self.selector, None
 
     def order_row(self) -> dict[str, Any]:
-        """Return the action, its open arguments, whom it is for, and until when."""
+        """Return the action, its open arguments, targets, and deadline."""
         return {
             "subject": self.action,
             "value": dict(sorted(self.arguments.items())),

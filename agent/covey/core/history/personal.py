@@ -16,7 +16,7 @@ from covey.limits.personal import MAXIMUM_PREFERENCE_KEY_BYTES, MAXIMUM_PREFEREN
 
 
 class Holding(IntEnum):
-    """What has become of a group of a person's."""
+    """The state of a person's group."""
 
     HELD = 0
     LEFT = 1
@@ -25,7 +25,7 @@ class Holding(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class OwnGroup(OperationBody):
-    """What has become of a group, which its author calls `title`."""
+    """The state of a group, which its author calls `title`."""
 
     group_id: GroupId
     holding: Holding

@@ -24,18 +24,18 @@ class ReleaseState(IntEnum):
     """What a release is to do."""
 
     GOING = 0
-    """It goes on, as far as whoever says so knew what had been said against it."""
+    """It continues, as far as its author knew of objections."""
     PAUSED = 1
-    """Whoever has not begun waits."""
+    """Devices that have not started wait."""
     ABORTED = 2
-    """Whoever has not begun never does; nobody takes that back."""
+    """Devices that have not started never start; this is permanent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseChange(OperationBody):
-    """A release is to be in a state from now on.
+    """The ordered state of a release.
 
-    It goes on in spite of the devices `accepted`, which count no more; `stop_percent` is another bound for it.
+    It continues in spite of the devices `accepted`, which no longer count; `stop_percent` is another limit for it.
     """
 
     once: bytes

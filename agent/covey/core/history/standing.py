@@ -76,7 +76,7 @@ def weigh(operations: OperationRecords, group_id: GroupId, writers: frozenset[De
 def heads_of(operations: OperationRecords, group_id: GroupId, writers: frozenset[DeviceKey]) -> set[OperationId]:
     """Return the operations by `writers` that no other one by them follows: what members compare of a history.
 
-    Whoever has the same of these has the same of all that members wrote, and of all that this follows.
+    Devices with the same heads have the same members' operations, and the same ancestors of these.
     """
     if all(log.author in writers for log, _ in operations.logs(group_id)):
         return set(operations.heads(group_id))
@@ -136,7 +136,7 @@ class _Weighing:
                 below.sound |= not is_unvouched
 
     def outcome(self, heads: list[OperationId]) -> Standing:
-        """Return what that comes to, where `heads` are what nothing follows."""
+        """Return the result, where `heads` are operations without successors."""
         void = {each for each, what in self.unvouched.items() if self.known_to_all.get(what.author, 0) >= what.version}
         avoided = void | (self.late & self.unvouched.keys())  # rule 3
         to_follow = (what for each, what in self.unvouched.items() if each not in avoided)

@@ -240,7 +240,7 @@ class SendingLinks:
         return recipient in self._begun and self._begun[recipient].place == place
 
     def acknowledged(self, recipient: DeviceKey, received: SequenceSet) -> None:
-        """Use a key from now on whose LINK is acknowledged (rule 2); whoever acknowledges is there."""
+        """Use a key once its LINK is acknowledged (rule 2); the acknowledging device is online."""
         self.note_seen(recipient)
         key = self._begun.get(recipient)
         if key is not None and key.place in received:
@@ -259,13 +259,13 @@ class SendingLinks:
         return b"" if key is None else key.link.tag
 
     def fail(self, recipient: DeviceKey, tag: bytes) -> None:
-        """Use a key no more that its recipient may not have, and have the next one begun at once (rule 4)."""
+        """Stop using a key that its recipient may lack, and begin the next one at once (rule 4)."""
         if tag and tag == self.tag(recipient):
             self.end(recipient)
             self._want(recipient)
 
     def end(self, recipient: DeviceKey) -> None:
-        """Use a key no more."""
+        """Stop using a key."""
         key = self._used.pop(recipient, None)
         if key is not None:
             key.link.key.wipe()

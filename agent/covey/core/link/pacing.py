@@ -33,7 +33,7 @@ class _Pause(NamedTuple):
 
 
 class Pauses:
-    """Pauses that double, by what is done and to whom; they begin again where it is about something else."""
+    """Pauses that double, by kind and device; they begin again when the subject changes."""
 
     def __init__(self) -> None:
         self._pauses: dict[Hashable, _Pause] = {}
@@ -113,5 +113,5 @@ class HeadsPacing:
         return min((each for each in (soonest, self.round_at_us) if each is not None), default=None)
 
     def pulls(self, group_id: GroupId) -> TokenBucket:
-        """Return the tokens for requests in a group, whoever is asked."""
+        """Return the tokens for requests in a group, to all members together."""
         return self._pulls.setdefault(group_id, TokenBucket(PULLS_PER_SECOND, PULLS_SAVED))

@@ -86,7 +86,7 @@ class SendQueue:
         beyond: bool = False,
         lifetime_us: int | None = None,
     ) -> Place:
-        """Queue a message, perhaps `beyond` the outbox's bound; return its place. `number` stands in a batch's body.
+        """Queue a message, perhaps `beyond` the outbox's limit; return its place. `number` is in a batch's body.
 
         Without a lifetime it waits until it is acknowledged. A batch has the one of all telemetry.
 
@@ -142,12 +142,12 @@ class SendQueue:
         now: Now,
         parted: Iterable[Parted] = (),
     ) -> None:
-        """Queue what a change of a group makes necessary; what waits for those who left is withdrawn.
+        """Queue the messages of a change of a group; withdraw messages for devices that left.
 
-        Those who are owed no notice that they are out get no loss record either: boards, who has left by its own word,
-        which forgets the group, and whom members tell. `parted` are devices with which
-        this one is in other groups still, and the group in which they are no longer both: nobody would take what waits.
-        Where it is this device that went there is no other collector for its telemetry either.
+        Devices that get no notice get no loss record either: boards, devices that left by themselves and forget the
+        group, and those that members notify. `parted` are devices with which this one still shares other groups, and
+        the group that they no longer share: messages in it would not be accepted. If this device itself left, there is
+        no other collector for its telemetry either.
         """
         for group_id, recipient, is_out in parted:
             self.withdraw_of_group(recipient, group_id, now, TAKEN_OF_STRANGERS if is_out else _TAKEN_OF_OTHERS)
@@ -186,7 +186,7 @@ class SendQueue:
     def withdraw_of_group(
         self, recipient: DeviceKey, group_id: GroupId, now: Now, kept: Container[MessageType] = ()
     ) -> None:
-        """Withdraw what waits for a recipient in a group that it has left, or that is no more; some types apart."""
+        """Withdraw messages for a recipient in a group that it left, or that is gone; except some types."""
 
         def ends(message: Message) -> bool:
             return message.group_id == group_id and message.type not in kept
@@ -249,7 +249,7 @@ class SendQueue:
         self._records.outbox.grow_older(elapsed_us)
 
     def expire(self, now: Now) -> bool:
-        """Let go of what has outlived its lifetime; return whether there is more."""
+        """Drop expired messages; return whether there are more."""
         expired = self._records.outbox.expire()
         for recipient, places in expired:
             self._lost(recipient, places, now)

@@ -41,7 +41,7 @@ class Sender:
         self._after_commit = after_commit
 
     def refresh(self) -> None:
-        """Take up what another process has queued, or begun; let go of what it has taken out of a queue."""
+        """Load messages that another process has queued, or begun; drop those that it has removed from a queue."""
         for recipient, places in self._windows.in_flight():
             for first, last in self._records.outbox.missing(recipient, places):
                 self._link_keys.withdrawn(recipient, first, last)
@@ -50,9 +50,7 @@ class Sender:
             self._windows.queue_grew(recipient)
 
     def envelopes(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
-        """Yield the messages to each wanted recipient in envelopes, control messages first; who is served comes last
-        next time.
-        """
+        """Yield the messages to each wanted recipient in envelopes, control messages first; recipients take turns."""
         for link in self._windows.serving(wanted):
             yield from self._of(link, now)
 
@@ -107,7 +105,7 @@ class Sender:
                 yield self._sealer.seal(recipient, message).envelope
 
     def begin_links(self, may_link: Callable[[DeviceKey], bool], now: Now) -> None:
-        """Queue a LINK for everybody with whom one is worth it. Writes, so inside a transaction."""
+        """Queue a LINK for every peer that is worth one. Writes, so inside a transaction."""
         for recipient in self._link_keys.take_wanted():
             address = self._sealer.address(recipient)
             if address is not None and may_link(recipient):

@@ -89,7 +89,7 @@ class Windows:
             link.relayed(place)
 
     def acknowledged(self, recipient: DeviceKey, received: SequenceSet, now: Now) -> None:
-        """Forget messages that their recipient has; who has any of them is there, for all that waits for it."""
+        """Forget messages that their recipient has; the acknowledgement shows that it is online."""
         freed = [link.receive_acknowledgement(received, now.monotonic_us) for link in self._of(recipient)]
         if any(freed):
             self.restart(recipient, now)

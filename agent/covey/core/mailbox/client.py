@@ -227,7 +227,7 @@ class MailboxSession:
         self._tries = 0
 
     def end(self, now: Now) -> None:
-        """Begin anew after a pause: the mailbox lies, or knows of no session."""
+        """Start again after a pause: the mailbox is faulty, or knows of no session."""
         self._follow(SessionEvent.ENDED, self._pause(now))
 
     def greet_soon(self, now: Now) -> None:

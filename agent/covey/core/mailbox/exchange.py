@@ -230,10 +230,10 @@ class MailboxExchange:
     # -- what comes ---------------------------------------------------------------------------------------------------
 
     def receive(self, message: Message, now: Now) -> bool:
-        """Deal with a MAILBOX message of a member; return whether it was of use. Inside a transaction.
+        """Process a member's MAILBOX message; return whether it was useful. Inside a transaction.
 
         Raises:
-            RemoteError: a rule is broken; its author is told, by its code.
+            RemoteError: a rule is broken; its author gets the code.
         """
         self._follow_groups(now)
         said: MailboxMessage | None = None

@@ -67,7 +67,7 @@ class Hook(IntEnum):
 
 
 AROUND_BLOB = 512
-"""Bytes of a message that brings one blob, beside the blob, and more."""
+"""Bytes of a message with one blob, in addition to the blob, and a reserve."""
 
 
 def fits_relay(payload_bytes: int, maximum_payload: int) -> bool:
@@ -213,7 +213,7 @@ class RegisterPush(_Body):
 
 @dataclass(frozen=True, slots=True)
 class UnregisterPush(_Body):
-    """Its author wants to be woken so no more (002.16)."""
+    """Its author no longer wants to be woken in this way (002.16)."""
 
     number = Number.UNREGISTER_PUSH
     hook: Hook

@@ -262,7 +262,7 @@ class Pushing:
         return True
 
     def restored(self, mailbox: DeviceKey) -> None:
-        """Push anew what a mailbox had kept whose state is another one than before. Inside a transaction."""
+        """Push again messages of a mailbox whose state was replaced. Inside a transaction."""
         self._records.mailbox.forget_pushed(mailbox)
         self.forget(mailbox)
         self._highest = {pair: place for pair, place in self._highest.items() if pair[1] != mailbox}
@@ -277,7 +277,7 @@ class Pushing:
         return True
 
     def forget(self, mailbox: DeviceKey) -> None:
-        """Push anew, when it is there again, what a mailbox has not acknowledged."""
+        """Push again, when it returns, messages that a mailbox has not acknowledged."""
         for recipient in {each.recipient for each in self._on_their_way.get(mailbox, {}).values()}:
             self._take_back(mailbox, recipient)
 

@@ -367,7 +367,7 @@ class MailboxService:
         return self._records.expire()
 
     def forget_strangers(self) -> list[DeviceKey]:
-        """Let go of the inboxes of those who share no group with this mailbox any more (rule 6); return them."""
+        """Delete the inboxes of devices that no longer share a group with this mailbox (rule 6); return them."""
         members = {each.keys.signing_public for group in self._groups.joined() for each in group.members}
         gone = [device for device in self._records.devices() if device not in members]
         for device in gone:

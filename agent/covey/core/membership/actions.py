@@ -125,10 +125,10 @@ class GroupActions:
         self.queue_sends(self._past.ask(group_id, member, now), now)
 
     def add_device(self, group_id: GroupId, newcomer: Member, relay_url: str, now: Now) -> Invite:
-        """Let a device in by its keys, and tell everybody; the invite is for it alone.
+        """Add a device by its keys, and notify all members; the invite is for it alone.
 
         Raises:
-            LocalError: it is a member already, one of its keys stands in the group, or the group does not let us.
+            LocalError: it is a member already, one of its keys is in the group, or the group does not permit it.
             UnknownGroupError: this device is not in the group.
         """
         invite, sends = self._joining.add_device(group_id, newcomer, relay_url, now.wall_us)

@@ -45,9 +45,9 @@ class Addresses:
         self._departed: list[Departed] = []
 
     def rebuild(self, groups: Iterable[GroupManifest], left_behind: Iterable[Member]) -> None:
-        """Take up what is believed of every group, the departures, and the joins that wait for an answer.
+        """Load all groups' members, the departures, and the joins that wait for an answer.
 
-        `left_behind` are those whom the groups list that this device is out of, a later listing after an earlier one.
+        `left_behind` are members of groups that this device has left, a later listing after an earlier one.
         """
         accepted: dict[DeviceKey, NoisePublic] = {}
         boards: set[DeviceKey] = set()
@@ -87,7 +87,7 @@ class Addresses:
         }
 
     def part_from(self, members: Iterable[Member]) -> None:
-        """Keep the addresses of devices that are members no more until they know it; boards get no notice."""
+        """Keep the addresses of former members until they know; boards get no notice."""
         owed = list(members)
         self.keep_notifying(owed)
         self._departed += [Departed(member.keys.signing_public, is_owed=True) for member in owed]
@@ -95,9 +95,9 @@ class Addresses:
     def part_after(
         self, news: Iterable[GroupManifest], void: Iterable[Member], gone: Sequence[Member], *, is_out: bool
     ) -> None:
-        """Part from those who are in a group no more by these manifests, or never were; and owe some nothing (rule 2).
+        """Part from devices that these manifests remove, or make void; some are owed nothing (rule 2).
 
-        `is_out` says that this device is out of it, too. Who left by its own word is owed the acknowledgement of that.
+        `is_out` means that this device is out, too. A device that left by itself is owed the acknowledgement of that.
         """
         left = {manifest.issuer for manifest in news if manifest.member(manifest.issuer) is None}
         unowed = [member for member in gone if is_out or member.keys.signing_public in left]
@@ -109,7 +109,7 @@ class Addresses:
         self._departed += [Departed(member.keys.signing_public, is_owed=False) for member in unowed]
 
     def keep_notifying(self, members: Iterable[Member]) -> None:
-        """Keep the addresses of those whom this device leaves, until they know."""
+        """Keep the addresses of devices in a group that this device leaves, until they know."""
         for member in members:
             if not member.is_board:
                 self._records.departures.note(member.keys.signing_public, member.keys.noise_public)

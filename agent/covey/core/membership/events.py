@@ -44,7 +44,7 @@ GroupEvent = GroupChanged | RemovedFromGroup | GroupDestroyed
 
 
 class InvitationState(Enum):
-    """What has become of an invitation to a further group."""
+    """The state of an invitation to a further group."""
 
     SENT = "sent"
     RECEIVED = "received"
@@ -74,7 +74,7 @@ class GroupInvited:
 
 @dataclass(frozen=True, slots=True)
 class JoinRefused:
-    """The inviter has no such invite, or not for this device: the request is repeated no more."""
+    """The inviter has no such invite, or not for this device: the request is not repeated."""
 
     group_id: GroupId
     inviter: DeviceKey
@@ -82,7 +82,7 @@ class JoinRefused:
 
 @dataclass(frozen=True, slots=True)
 class JoinExpired:
-    """The invite was not answered while it lived: the request is repeated no more (003.16)."""
+    """The invite expired without an answer: the request is not repeated (003.16)."""
 
     group_id: GroupId
     inviter: DeviceKey

@@ -76,9 +76,9 @@ def give_up(membership: Membership, records: Records, queue: SendQueue, now: Now
 
 
 class LeftGroups:
-    """Erases what was said in groups that this device has left as soon as another member has acknowledged that.
+    """Erases the content of groups that this device has left, once another member has acknowledged that.
 
-    The manifests stay for the next round (rule 4): who has the notice may lack what it follows, and ask for that.
+    The manifests stay for the next round (rule 4): a device with the notice may lack what it follows, and ask for that.
     """
 
     def __init__(self, groups: Groups) -> None:
@@ -159,7 +159,7 @@ def _uninformed(group: GroupManifest, records: Records) -> set[DeviceKey]:
 
 
 def is_departure_notice(groups: Groups, message: Message) -> bool:
-    """Say whether a message of ours is the news, for its recipient, that they share its group no more (rule 5)."""
+    """Say whether a message of ours notifies its recipient that they no longer share its group (rule 5)."""
     if message.type is not MessageType.GROUP_MANIFEST or not groups.addresses.notifies(message.recipient):
         return False
     return all(

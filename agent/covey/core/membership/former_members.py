@@ -51,7 +51,7 @@ class _Notice(NamedTuple):
 
 
 class FormerMembers:
-    """Tells devices that were removed, whoever removed them."""
+    """Notifies removed devices, whichever member removed them."""
 
     def __init__(
         self,

@@ -68,11 +68,11 @@ class Groups:
         self.addresses.rebuild(believed, self.left_behind())
 
     def hold(self, trust: GroupTrust) -> None:
-        """Hold a group that is new, or was made anew from its manifests."""
+        """Hold a group that is new, or was rebuilt from its manifests."""
         self._groups[trust.group_id] = trust
 
     def drop(self, group_id: GroupId) -> None:
-        """Hold a group no more."""
+        """Stop holding a group."""
         del self._groups[group_id]
 
     def joined(self) -> list[GroupManifest]:
@@ -138,7 +138,7 @@ class Groups:
         ]
 
     def left_behind(self) -> list[Member]:
-        """Return whom the groups that this device is out of list, those believed in last (`addresses.py`, rule 4)."""
+        """Return the members of groups that this device has left, as last believed (`addresses.py`, rule 4)."""
         found: list[Member] = []
         for group in self.removed_from():
             trust = self.trust(group.group_id)
@@ -154,10 +154,10 @@ class Groups:
         return self._left[1]
 
     def has_left(self, group_id: GroupId) -> bool:
-        """Say whether this device has left a group that it is out of by its own word.
+        """Say whether this device has left a group by itself.
 
-        A manifest of this device's does not list it, and nothing that follows the last such one does. Others' may have
-        settled it: who has let somebody in meanwhile brings both together, and tells this device, too.
+        One of its own manifests does not list it, nor does any successor of the last such one. Others' may have settled
+        it: a member that added a device meanwhile joins both branches, and notifies this device, too.
         """
         lowest = self.trust(group_id).held()[0].version
         leaving: set[ManifestHash] = set()

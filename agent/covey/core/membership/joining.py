@@ -61,10 +61,10 @@ class Joining:
     def add_device(
         self, group_id: GroupId, newcomer: Member, relay_url: str, now_us: int
     ) -> tuple[Invite, list[GroupSend]]:
-        """Let a device in by its keys; the invite returned is its alone, and makes it believe this device's answer.
+        """Add a device by its keys; the invite returned is its alone, and makes it believe this device's answer.
 
         Raises:
-            LocalError: it is a member already, one of its keys stands in the group, or the group does not let us.
+            LocalError: it is a member already, one of its keys is in the group, or the group does not permit it.
             UnknownGroupError: this device is not in the group.
         """
         if self._groups.group(group_id).member(newcomer.keys.signing_public) is not None:
@@ -112,7 +112,7 @@ class Joining:
         """Add the bearer of an invite to the group (000.18, 001.07).
 
         Raises:
-            InviteError: the group is full, or one of the keys stands in it already.
+            InviteError: the group is full, or it has one of the keys already.
         """
         request = JoinRequest.from_wire(message.body)
         member = Member(DeviceKeys(message.author, request.noise_public), request.label, extensions=request.extensions)
@@ -122,7 +122,7 @@ class Joining:
         """Use an invite for a device, and give it the group (000.19).
 
         Raises:
-            InviteError: the group is full, or one of the keys stands in it already.
+            InviteError: the group is full, or it has one of the keys already.
         """
         group_id, joiner = invite.group_id, newcomer.keys.signing_public
         sends: list[GroupSend] = []

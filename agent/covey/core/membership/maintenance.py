@@ -71,7 +71,7 @@ class _Pulls:
 
 
 class GroupMaintenance:
-    """What is due in the groups of one device. Nothing of it is durable: after a restart it begins anew."""
+    """Recurring work in the groups of one device. Nothing of it is durable: after a restart it begins again."""
 
     def __init__(self, identity: Identity, records: Records, jitter: Jitter, carriage: Carriage) -> None:
         self._gathering: Gathering | None = None

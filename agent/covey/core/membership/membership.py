@@ -78,9 +78,9 @@ class Spreading:
         nearest_first: list[GroupManifest],
         audience: Iterable[DeviceKey],
     ) -> list[GroupSend]:
-        """Return a manifest of ours as messages for everybody who was in the group in the eyes of anybody.
+        """Return a manifest of ours as messages for every device that was in the group in any member's view.
 
-        `nearest_first` begins with it. Who is listed gets the secret of an epoch that begins.
+        `nearest_first` begins with it. Listed members get the secret of a new epoch.
         """
         begins = manifest.epoch_id != before.epoch_id
         secrets = self._secret_of(manifest) if begins else ()
@@ -315,7 +315,7 @@ class Membership:
         return sends
 
     def take(self, group_id: GroupId, raws: tuple[bytes, ...], now_us: int) -> list[GroupSend]:
-        """Take manifests of a group that is held, whoever brings them, as `receive_manifests` does."""
+        """Process manifests of a held group, from any source, as `receive_manifests` does."""
         return self._take(self.groups.trust(group_id), taken_at_once(raws), now_us)
 
     def _enter(self, group_id: GroupId, inviter: DeviceKey, bundle: Bundle, now_us: int) -> list[GroupSend]:
@@ -381,10 +381,10 @@ class Membership:
             return []  # nothing of it was of use
 
     def _take(self, trust: GroupTrust, offered: Iterable[bytes], now_us: int) -> list[GroupSend]:
-        """Offer manifests, and early ones kept before, until no more of them follows what is held (rule 2).
+        """Offer manifests, and early ones kept before, until none of them follows a held one any more (rule 2).
 
         Raises:
-            RemoteError: why one was refused, where none was of use.
+            RemoteError: why one was refused, if none was useful.
         """
         before = trust.current
         early = self._records.groups.early_manifests(trust.group_id)
@@ -482,7 +482,7 @@ class Membership:
 
 
 class GroupEvents:
-    """What has become of groups: at once for whoever runs this device, and durably for whoever asks later."""
+    """Events of groups: at once for the caller of this device, and durably for later readers."""
 
     def __init__(self, records: EventRecords) -> None:
         self._records = records
@@ -494,7 +494,7 @@ class GroupEvents:
         self._records.keep(event, now_us)
 
     def invitation(self, group_id: GroupId, device: DeviceKey, state: InvitationState, now_us: int) -> None:
-        """Note what has become of an invitation, inside the transaction by which it does."""
+        """Note an invitation's new state, inside the transaction that changes it."""
         self._records.invitation(group_id, device, state, now_us)
 
     def vote(self, cast: VoteCast, now_us: int) -> None:

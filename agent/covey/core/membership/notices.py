@@ -5,7 +5,7 @@ What is accepted is acknowledged; otherwise it would be repeated for a month:
 1. A device that notifies this one of its removal may itself have been out of the group in between, or leave it by what
    it sends. It has an address here for `VISIT_US`, as a visitor has: by the key that its notice, or the manifests
    before that, list for it.
-2. A repeated GROUP_MANIFEST is answered again, whoever its author is now. Nothing else in it is processed.
+2. A repeated GROUP_MANIFEST is answered again, whatever its author is now. Nothing else in it is processed.
 3. A device that leaves a group that this device does not know, and shares another one with it, is answered: this device
    may have been the group's last other member, and have lost that with its state. While an answer to a request to join
    that group is awaited, the notice must be repeated, because it may predate the answer.

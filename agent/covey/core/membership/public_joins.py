@@ -54,7 +54,7 @@ def lets_itself_in(manifest: GroupManifest) -> bool:
 
 
 class PublicJoins:
-    """The bounds of rules 2 and 4. Nothing of it is durable: after a restart it begins anew."""
+    """The bounds of rules 2 and 4. Nothing of it is durable: after a restart it begins again."""
 
     def __init__(self) -> None:
         self._answered, self._taken = JoinPace(), JoinPace()

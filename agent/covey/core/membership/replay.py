@@ -31,8 +31,8 @@ _LOOK_BACK = (1, 8, 64, MAXIMUM_OPEN_MANIFESTS, 4 * MAXIMUM_OPEN_MANIFESTS)
 
 @dataclass(slots=True)
 class Offered:
-    """What became of manifests: those accepted, what they replaced (`trust.py`, rule 10), why one was refused, and
-    whether work was left over (rule 4)."""
+    """The results for manifests: accepted ones, those that they replaced (`trust.py`, rule 10), why one was refused,
+    and whether work was left over (rule 4)."""
 
     news: list[GroupManifest] = field(default_factory=list)
     replaced: list[ManifestHash] = field(default_factory=list)

@@ -164,7 +164,7 @@ def unanswered(groups: Groups, records: RequestRecords, now_us: int) -> list[Gro
 
 
 def decline(records: RequestRecords, request: GroupRequest, now_us: int) -> None:
-    """Decline a group: invitations to it come up no more (003.20)."""
+    """Decline a group: its invitations are hidden from now on (003.20)."""
     records.decline(request.group_id, now_us)
     _keep_alone(records, request)
 

@@ -127,7 +127,7 @@ def receive_vote(groups: Groups, records: VoteRecords, message: Message) -> Vote
 
 @dataclass(frozen=True, slots=True)
 class OpenVote:
-    """Something that admins vote about: who has voted for it so far, and how many have to."""
+    """An open vote of admins: the votes so far, and the number needed."""
 
     action: Action
     target: DeviceKey

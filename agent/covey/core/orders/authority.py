@@ -69,10 +69,10 @@ class Pins:
 
 @dataclass(frozen=True, slots=True)
 class WeighedOrder:
-    """An order of somebody who may be an operator: who has signed it rightly, and whether it counts.
+    """An order of a possible operator: its valid signers, and whether it counts.
 
     `subject` is the key that it sets, in UTF-8, or the plan that it is a wave of; None for all others. `replaces` says
-    that enough have ever signed it to take back what its author has set itself (rule 8).
+    that enough have ever signed it to replace its author's earlier settings (rule 8).
     """
 
     id: OperationId

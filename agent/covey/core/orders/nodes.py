@@ -29,7 +29,7 @@ class OrderNode(NamedTuple):
 
     @property
     def author(self) -> DeviceKey:
-        """The signing key of whoever wrote it."""
+        """The author's signing key."""
         return self.log.author
 
 

@@ -5,7 +5,7 @@
 2. An abort is permanent.
 3. A pause holds until an operator that knew of it resumes the release. If pause and resume are concurrent, the pause
    wins.
-4. An accepted failure stays accepted, whoever accepted it, and the last bound named holds.
+4. An accepted failure stays accepted, whichever operator accepted it, and the last bound named holds.
 """
 
 from __future__ import annotations

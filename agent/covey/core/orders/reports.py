@@ -31,7 +31,7 @@ ALL_AT_ONCE = Subject(b"")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A message that says what became of orders; of two with the same digest the second one is not sent."""
+    """A message with results of orders; of two with the same digest the second one is not sent."""
 
     type: MessageType
     group_id: GroupId

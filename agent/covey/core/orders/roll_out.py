@@ -59,11 +59,11 @@ class Wave:
 
 @dataclass(frozen=True, slots=True)
 class RollOut:
-    """The plan: for whom in all, in what waves, and where it ends by itself.
+    """The plan: its targets, its waves, and when it stops by itself.
 
-    It ends where more than `stop_percent` of those of one wave have failed, or fallen silent. A device has
-    `patience_us` to report; then, all having reported, `soak_us` pass before the next wave. Silent is who did it and
-    is away by its own signs of life (`seen_within_us`: None), or has not been heard for so long; 0: nobody is.
+    It stops if more than `stop_percent` of one wave's devices have failed, or fallen silent. A device has `patience_us`
+    to report; then, all having reported, `soak_us` pass before the next wave. A device is silent that did it and is
+    away by its own signs of life (`seen_within_us`: None), or not seen for so long; 0: none is.
     """
 
     selector: Selector
@@ -113,5 +113,5 @@ class RollOut:
 
 
 def in_turn(once: bytes, devices: Iterable[DeviceKey]) -> list[DeviceKey]:
-    """Return devices in an order that is another one for each roll-out, and the same wherever it is looked at."""
+    """Return devices in an order that differs for each release, but is the same for every reader."""
     return sorted(devices, key=lambda device: crypto.digest(_PERSON, once + device))

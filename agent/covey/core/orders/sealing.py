@@ -115,7 +115,7 @@ def seal_file_secret(
     file_id: bytes,
     rng: Callable[[int], bytes],
 ) -> bytes:
-    """Return what stands in an offer, that only these readers can open."""
+    """Return an offer's sealed secret, which only these readers can open."""
     assert len(secret) == FILE_SECRET_BYTES
     return seal(secret, readers, _binding(group_id, author, file_id), rng)
 

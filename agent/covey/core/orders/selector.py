@@ -30,7 +30,7 @@ class SelectorKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Whom an order is for: `name` is the label or the capability, `devices` are signing keys, ascending."""
+    """The targets of an order: `name` is the label or the capability, `devices` are signing keys, ascending."""
 
     kind: SelectorKind
     name: str = ""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OrderTarget:
-    """Whom an order is for, and the key where its kind sets one."""
+    """The targets of an order, and the key if its kind sets one."""
 
     selector: Selector
     key: str | None = None

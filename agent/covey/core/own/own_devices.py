@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was done because of another own device: `what` is told, left, erased, invited or asked."""
+    """The result of an own device's announcement: `what` is told, left, erased, invited or asked."""
 
     what: str
     group_id: GroupId

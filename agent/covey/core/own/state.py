@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KnownGroup:
-    """A group of the person's: what has become of it, by whose word, when by that one's clock, and the operation."""
+    """A group of the person's: its state, the device and time of the announcement, and the operation."""
 
     group_id: GroupId
     holding: Holding
@@ -46,7 +46,7 @@ class PersonalState:
 def personal_state(
     operations: OperationRecords, personal: GroupId, void: Collection[OperationId], members: Collection[DeviceKey]
 ) -> PersonalState:
-    """Return what a history comes to, where `members` are those of the personal group now."""
+    """Return the state that a history results in; `members` are those of the personal group now."""
     groups: dict[GroupId, KnownGroup] = {}
     for stored in operations.of_kind(personal, OperationKind.OWN_GROUP):
         operation = read_operation(stored.raw, verify=False)

@@ -31,7 +31,7 @@ from covey.limits.pairing import (
 _PREFIX = "covey://join/1/"
 SECRET_BYTES = 16
 NO_INVITE = bytes(SECRET_BYTES)
-"""Stands for the secret in a request to a public group."""
+"""In place of the secret in a request to a public group."""
 _SECRET_DOMAIN = b"covey/1 invite"
 _FIELDS = 7
 CODE_WORDS = 3
@@ -50,7 +50,7 @@ class Invite:
     rendezvous: int | None = None
     enrolment: str | None = field(default=None, repr=False)
     operators: tuple[DeviceKey, ...] = ()
-    """Whom the joiner is to obey, if its person agrees: ascending, distinct, at most `NAMED_OPERATORS`."""
+    """Operators that the joiner is to obey, if its person agrees: ascending, distinct, at most `NAMED_OPERATORS`."""
 
     @property
     def secret_hash(self) -> bytes:
@@ -163,7 +163,7 @@ def hash_secret(secret: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """The body of a JOIN message. The author's signing key stands in the message itself."""
+    """The body of a JOIN message. The author's signing key is in the message itself."""
 
     secret: bytes = field(repr=False)
     noise_public: NoisePublic

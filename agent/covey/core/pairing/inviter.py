@@ -153,7 +153,7 @@ class Inviter:
 
     @property
     def ending(self) -> Ending | None:
-        """How it ended; None while it goes on."""
+        """How it ended; None while it runs."""
         return self._state.ending if isinstance(self._state, Over) else None
 
     @property

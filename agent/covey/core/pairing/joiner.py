@@ -37,7 +37,7 @@ from covey.errors import InviteError, LimitError, LocalError, MalformedError, Re
 from covey.limits.pairing import PAIRING_LINE, PAIRING_RESEND_US, PAIRING_SILENCE_US
 
 _ENTROPY_BYTES = 64
-"""Of SPAKE2's scalar: one element for all answers, whoever wrote them."""
+"""Of SPAKE2's scalar: one element for all answers, from any author."""
 
 JoinerNews = InviterMet | Admitted | RefusalReceived
 """What a joiner tells the device around it."""
@@ -52,7 +52,7 @@ class Seeking:
 
 @dataclass(frozen=True, slots=True)
 class _Answered:
-    """One answer, and what proves to whoever wrote it that this side knows the secret."""
+    """One answer, and the proof for its author that this side knows the secret."""
 
     answer: Answer
     keys: CeremonyKeys
@@ -199,7 +199,7 @@ class Joiner:
 
     @property
     def ending(self) -> Ending | None:
-        """How it ended; None while it goes on."""
+        """How it ended; None while it runs."""
         return self._state.ending if isinstance(self._state, Over) else None
 
     @property

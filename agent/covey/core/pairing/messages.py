@@ -127,7 +127,7 @@ class Farewell:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Inviter: in the clear, why I do not go on; anybody may have written it."""
+    """Inviter: in the clear, why it does not continue; anybody may have written it."""
 
     KIND: ClassVar[int] = 7
     session: bytes
@@ -209,7 +209,7 @@ class CeremonyKeys:
         return cls(session, crypto.digest(b"covey/1 pair key", key + session + commitment))
 
     def confirmation(self, side: Side) -> bytes:
-        """Return what proves that a side has the key. A hash, so that one message tests one guess, and no more."""
+        """Return the proof that a side has the key: a hash, so that one message tests only one guess."""
         return crypto.digest(b"covey/1 pair cf" + side.value.lower(), self.root)
 
     def seal(self, side: Side, kind: int, plaintext: bytes) -> bytes:
@@ -311,7 +311,7 @@ class InviterIntroduction:
     preview: GroupPreview
     """What the inviter says of the group."""
     operators: tuple[DeviceKey, ...] = ()
-    """Whom the joiner is to obey, if its person agrees."""
+    """Operators that the joiner is to obey, if its person agrees."""
 
     def to_wire(self) -> bytes:
         """Return the content of a welcome."""

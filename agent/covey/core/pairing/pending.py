@@ -14,10 +14,10 @@ from covey.core.pairing.preview import GroupPreview
 
 @dataclass(frozen=True, slots=True)
 class OpenInvite:
-    """An invite as its issuer remembers it; `bound_to` is the one device that may use it, where it is not anybody's.
+    """An invite as its issuer remembers it; `bound_to` is the only device that may use it, or None for any.
 
-    `prepared_for` is what the device is to be called whose file it stands in, None for one that a person hands over;
-    `request` the body of the JOIN of a device that waits to be let in with others (`gathering.py`).
+    `prepared_for` is the device's label for an invite in a file, None for one that a person hands over; `request` the
+    JOIN body of a device that waits to be admitted with others (`gathering.py`).
     """
 
     secret_hash: bytes
@@ -46,10 +46,10 @@ class PendingJoin:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """A code that this device has given out, and what has become of it.
+    """A code that this device has given out, and its state.
 
-    `code` is None where there are no words, and the invite's URI is the only secret. `accepts` is what the person has
-    decided, None so far. `verifier` are places in the list of words; `ended` says how it ended, None before.
+    `code` is None without words, if the invite's URI is the only secret. `accepts` is the person's decision, None so
+    far. `verifier` are places in the list of words; `ended` says how it ended, None before.
     """
 
     secret_hash: bytes
@@ -65,9 +65,9 @@ class Pairing:
     minted: bool = False
     ended: str | None = None
     operators: tuple[DeviceKey, ...] = ()
-    """Whom the joiner is to obey, if its person agrees."""
+    """Operators that the joiner is to obey, if its person agrees."""
     prepared: bool = False
-    """Whether its invite stands in a file, with an account at the relay of its own, which is still there."""
+    """Whether its invite is in a file, with its own account at the relay, which still exists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def condition(peer: PeerPresence | None, seen_at_us: int | None, now_us: int) ->
 
 
 def silent_at(peer: PeerPresence | None, seen_at_us: int | None) -> int | None:
-    """Return until when a device that is online is so, if nothing more is heard of it; None for one that never was."""
+    """Return until when an online device counts as online without news; None for one that never was."""
     return None if peer is None else max(peer.seen_at_us, seen_at_us or 0) + _patience_us(peer)
 
 

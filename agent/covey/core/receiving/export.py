@@ -79,12 +79,12 @@ class Export:
         yield from self._sender.resumptions(device, now)
 
     def release(self, quarantined: Quarantined, now: Now) -> bool:
-        """Give a message that was set aside another try; return False where there is no room for it now.
+        """Retry a quarantined message; return False if there is no room for it now.
 
-        One of ours is queued anew, under new numbers; one that had come is dealt with again, by its type's rules.
+        One of ours is queued again, under new numbers; a received one is processed again, by its type's rules.
 
         Raises:
-            RemoteError: it breaks these still.
+            RemoteError: it still breaks these.
             LocalError: the outbox is full: then the caller rolls back.
         """
         message = read_message(quarantined.message, verify=False)

@@ -40,7 +40,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class HandlerOutcome:
-    """What a message leaves to be done: `sends` are to be queued, `events` for whoever runs the node."""
+    """A message's consequences: `sends` are to be queued, `events` are for the node's caller."""
 
     taken: bool = True
     """False where there is no room for the message now: then it is not acknowledged, and comes again."""
@@ -64,10 +64,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Reception:
-    """What became of an envelope: `taken` is false where there was no room for what it held.
+    """The result of an envelope: `taken` is false if there was no room for its content.
 
-    `useful` ones brought something: they cost their author little. `later`: it may be taken another time, as its author
-    may speak then, or has tokens again, or a board may be there.
+    `useful` ones had news: they cost their author little. `later`: it may be accepted later, when its author may speak,
+    has tokens again, or a board is there.
     """
 
     taken: bool = True
@@ -77,7 +77,7 @@ class Reception:
 
 
 class Drops:
-    """Counts what is dropped by the rule that it broke, and tells whoever runs the node."""
+    """Counts dropped envelopes by the broken rule, and reports them to the node's caller."""
 
     def __init__(self, counters: CounterRecords, events: deque[Event]) -> None:
         self._counters = counters

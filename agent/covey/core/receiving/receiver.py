@@ -213,10 +213,9 @@ class Receiver:
         return self._sequenced.handle(message, now).taken
 
     def set_aside(self, raw: bytes, now: Now) -> DeviceKey | None:
-        """Put the message of an envelope into quarantine, and go on with its link; return its author.
+        """Quarantine the message of an envelope, and continue its link; return its author.
 
-        For one that brought out a defect of ours, which nobody foresaw. What only speaks about a link, or has no right
-        to speak, is dropped.
+        For one that triggered a defect of ours. Messages about a link, or without authority, are dropped.
         """
         author = None
         try:
@@ -286,7 +285,7 @@ class Receiver:
         return self._sequenced.receive(Delivery(message, link, invite, opened.sealed_for), carrier, now)
 
     def _is_for_anybody(self, message: Message) -> bool:
-        """Return whether a message is processed whoever its author is."""
+        """Return whether a message is processed from any author."""
         if message.type is MessageType.ACK:
             return True  # it frees only what is queued for its author
         # A former member may not know that it is one, and is told by what comparing heads brings.

@@ -94,7 +94,7 @@ class SequencedMessages:
         return Reception(seen=Seen(message.author, news=True), useful=True)
 
     def set_aside(self, message: Message, now: Now) -> bool:
-        """Put a new message into quarantine without handling it, and go on with its link; False of any other."""
+        """Quarantine a new message without handling it, and continue its link; False for any other."""
         link = self._links.of(message.author, message.incarnation)
         if link.classify(message.link_seq, overtakes=_overtakes(message, None)) is not Arrival.NEW:
             return False

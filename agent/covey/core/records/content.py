@@ -12,7 +12,7 @@ from covey.core.wire.sequences import Range
 
 
 class PartRecords(Protocol):
-    """What has come of files; whoever fetches one, in the loop or in a thread, is alone with it."""
+    """Received parts of files; only one thread, or the loop, works on a file at a time."""
 
     def index(self, wanted: WantedFile) -> bytes | None:
         """Return the hashes of a file's chunks, verified; None where it is not here yet."""
@@ -90,16 +90,16 @@ class MailboxRecords(Protocol):
         """
 
     def delete(self, device: DeviceKey, cursors: Range) -> int:
-        """Let go of some cursors of a device's inbox; return how many blobs that were."""
+        """Delete some cursors of a device's inbox; return the number of blobs."""
 
     def forget(self, device: DeviceKey) -> None:
-        """Let go of a device's inbox and hooks, for good."""
+        """Delete a device's inbox and hooks permanently."""
 
     def devices(self) -> list[DeviceKey]:
         """Return the devices that have an inbox here."""
 
     def expire(self) -> int:
-        """Let go of some blobs that have outlived their time, by this state's age; return how many that were."""
+        """Delete some expired blobs, by this state's age; return their number."""
 
     def add_hook(self, device: DeviceKey, hook: WakeHook) -> bool:
         """Remember how a device wants to be woken; False where it has too many hooks."""
@@ -129,4 +129,4 @@ class MailboxRecords(Protocol):
         """Return how much longer a message may wait by this state's age, 0 at least; None: for ever."""
 
     def handed_over(self) -> dict[DeviceKey, Place]:
-        """Return up to which place of each queue a person wants all at a mailbox, whoever is silent."""
+        """Return for each queue the place up to which a person wants everything pushed to a mailbox."""

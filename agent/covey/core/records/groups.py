@@ -24,7 +24,7 @@ class GroupRecords(Protocol):
     def save_manifest(
         self, group_id: GroupId, manifest_hash: ManifestHash, version: int, raw: bytes, now_us: int
     ) -> None:
-        """Keep an accepted manifest for good."""
+        """Store an accepted manifest permanently."""
 
     def drop_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> None:
         """Forget an accepted manifest that others of its issuer have replaced."""
@@ -41,7 +41,7 @@ class GroupRecords(Protocol):
     def save_past_manifest(
         self, group_id: GroupId, manifest_hash: ManifestHash, version: int, raw: bytes, now_us: int
     ) -> None:
-        """Keep a manifest that an accepted one follows for good, as one that everything else follows."""
+        """Store permanently a manifest that an accepted one follows, as an ancestor of everything else."""
 
     def manifests(self) -> list[tuple[GroupId, ManifestHash, bytes]]:
         """Return (group_id, hash, manifest) of what is not settled or was settled last, by group, version and hash."""
@@ -144,10 +144,10 @@ class EventRecords(Protocol):
     """What happened, for those who ask later."""
 
     def keep(self, event: GroupEvent, now_us: int) -> None:
-        """Keep what has become of a group."""
+        """Store an event of a group."""
 
     def invitation(self, group_id: GroupId, device: DeviceKey, state: InvitationState, now_us: int) -> None:
-        """Keep what has become of an invitation of this device's, or to it; `device` is the other one."""
+        """Store the state of an invitation from or to this device; `device` is the other one."""
 
     def vote(self, cast: VoteCast, now_us: int) -> None:
         """Keep that somebody has voted."""
@@ -176,7 +176,7 @@ class InviteRecords(Protocol):
         """Remember an invite, and forget those that nobody can use any more."""
 
     def use(self, secret_hash: bytes, joiner: DeviceKey) -> None:
-        """Mark an invite as used, for good."""
+        """Mark an invite as used, permanently."""
 
     def keep_request(self, secret_hash: bytes, joiner: DeviceKey, request: bytes) -> None:
         """Keep a JOIN's body with its invite, which is the joiner's alone from now on."""
@@ -192,7 +192,7 @@ class JoinRecords(Protocol):
         """Return the joins that wait for an answer."""
 
     def begin(self, pending: PendingJoin) -> None:
-        """Remember a join beside others of the same group; by an invite, public ones end, and the other way round."""
+        """Store a join in addition to others of the same group; one by an invite ends public ones, and vice versa."""
 
     def end(self, group_id: GroupId, inviter: DeviceKey | None = None) -> None:
         """Forget the joins of a group, or what one inviter was asked."""
@@ -224,7 +224,7 @@ class PairingRecords(Protocol):
     """The durable state of ceremonies."""
 
     def all(self) -> list[Pairing]:
-        """Return the ceremonies that go on, and the last ones that have ended."""
+        """Return the running ceremonies, and the last ones that have ended."""
 
     def open(self, pairing: Pairing, now_us: int) -> None:
         """Remember a code, and forget those that ended long ago."""
@@ -239,14 +239,14 @@ class PairingRecords(Protocol):
         """Remember that the joiner was given an account that is to go again if it never joins; or that this is over."""
 
     def note_account_gone(self, secret_hash: bytes) -> None:
-        """Remember that the account at the relay that stands in an invite's file is no more."""
+        """Note that the relay account of an invite file has been removed."""
 
     def end(self, secret_hash: bytes, ended: str) -> None:
         """Note how a ceremony has ended, once, and forget its secrets."""
 
 
 class InvitedOperatorRecords(Protocol):
-    """Operators whom a person accepted with a group's invite."""
+    """Operators that a person accepted with a group's invite."""
 
     def forget(self, group_id: GroupId) -> None:
         """Forget that."""

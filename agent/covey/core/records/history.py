@@ -83,7 +83,7 @@ class OperationRecords(OrderRecords, Protocol):
     def add(
         self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False, lift: Lift | None = None
     ) -> None:
-        """Keep an accepted operation for good; what it follows is no head any more. `lift` says who pays for it."""
+        """Store an accepted operation permanently; its parents are no longer heads. `lift` says who pays for it."""
 
     def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
         """Return the arrivals of the last of what bears on orders that an operation follows, or is."""
@@ -99,14 +99,14 @@ class AnnouncementRecords(Protocol):
         """Note that a log up to a number waits for a member, at a place of its queue."""
 
     def behind(self, group_id: GroupId, log: Log) -> list[Behind]:
-        """Return the members of a group for whom more of a log was written than they have been sent."""
+        """Return a group's members that have been sent less of a log than was written."""
 
     def forget(self, group_id: GroupId, member: DeviceKey) -> None:
         """Forget what a member has been sent."""
 
 
 class CatchUpRecords(Protocol):
-    """The members from whom histories are being fetched, and how long graphs have been offered."""
+    """The members that deliver missing history, and how long graphs have been offered."""
 
     def note(self, group_id: GroupId, member: DeviceKey, *, taken: int, waiting: int, more: int, now_us: int) -> None:
         """Note what a message of a member has brought; nothing is kept of one that leaves nothing to fetch."""

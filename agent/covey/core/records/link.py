@@ -141,7 +141,7 @@ class LossRecords(Protocol):
     """Places of queues whose messages are gone, until loss records have reported them."""
 
     def recipients(self) -> list[DeviceKey]:
-        """Return the recipients to whom something that is gone has not been reported."""
+        """Return the recipients that have not been told of lost messages."""
 
     def unreported(self, recipient: DeviceKey) -> list[Gone]:
         """Return what is gone and not reported yet; nothing as long as an earlier record waits for the recipient.
@@ -204,7 +204,7 @@ class ImprintRecords(Protocol):
     """The imprints of the numbers of each link that rule 1 names."""
 
     def note(self, author: DeviceKey, incarnation: Incarnation, imprint: Imprint, received: SequenceSet) -> None:
-        """Keep the imprint of a message that has come over a link, beside what has been `received` of it."""
+        """Store the imprint of a message from a link, with the numbers `received` there."""
 
     def of(self, author: DeviceKey, incarnation: Incarnation, link_seq: LinkSeq) -> Imprint | None:
         """Return what is kept of a number."""

@@ -15,7 +15,7 @@ from covey.core.settings.states import KeptReport
 
 
 class SentReportRecords(Protocol):
-    """What was sent to whom, by its place in the recipient's queue."""
+    """Sent reports by recipient, with their place in its queue."""
 
     def sent(self, group_id: GroupId, recipient: DeviceKey, subject: Subject) -> SentReport | None:
         """Return what a recipient was sent last of a subject; None where that is nothing."""
@@ -74,7 +74,7 @@ class CommandRecords(Protocol):
         """Keep a command that is new."""
 
     def change(self, record: CommandRecord) -> None:
-        """Keep what has become of one."""
+        """Store a command's state."""
 
     def waiting(self, group_id: GroupId | None = None) -> list[OperationId]:
         """Return the operations that wait, of one group or of all, in the order in which they were taken."""
@@ -94,7 +94,7 @@ class CommandRecords(Protocol):
         """Return what is kept of an operation."""
 
     def next_unreported(self, after: OperationId | None = None) -> CommandRecord | None:
-        """Return the first final one, behind another one, that has not been queued for whoever is to know of it."""
+        """Return the first final command, after another one, that has not been queued for its recipients."""
 
     def note_reported(self, record: CommandRecord) -> None:
         """Note that a result is queued, and what of it is kept."""
@@ -132,7 +132,7 @@ class OrderedSettingRecords(Protocol):
         """Return them by key."""
 
     def put(self, given: OrderedSetting, now_us: int) -> None:
-        """Keep what has become of one."""
+        """Store a setting's state."""
 
     def forget(self, key: str, now_us: int) -> None:
         """Forget one."""

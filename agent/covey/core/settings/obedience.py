@@ -49,7 +49,7 @@ class Desired:
     author: DeviceKey
     value: Scalar | None = field(repr=False)
     sealed: SealedValue | None = None
-    """What stands in place of a value that only some can read."""
+    """In place of a value that only some can read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,10 @@ class HeldValue:
 
 @dataclass(frozen=True, slots=True)
 class OrderedSetting:
-    """A setting that operators gave this device, and what has become of it.
+    """A setting that operators gave this device, and its state.
 
-    `held` is what holds of theirs, None where it is the device's own value; `before` is what holds again unless it
-    proves itself; `own` what the program whose setting it is says of it.
+    `held` is the operators' value in use, None for the device's own; `before` is the value to revert to; `own` the
+    value that its program reports.
     """
 
     key: str

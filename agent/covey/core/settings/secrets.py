@@ -27,7 +27,7 @@ class SealedValue:
 
     @classmethod
     def of(cls, content: bytes, group_id: GroupId, author: DeviceKey, key: str, selector: Selector) -> SealedValue:
-        """Return it as it stands in an order."""
+        """Return it as it is in an order."""
         return cls(content, _binding(group_id, author, key, selector))
 
     def open(self, keys: NoiseKeys) -> Scalar:
@@ -49,10 +49,10 @@ def seal_value(
     selector: Selector,
     rng: Callable[[int], bytes],
 ) -> bytes:
-    """Return what stands in an order in place of a value that only these recipients can read.
+    """Return an order's sealed value, which only these recipients can read.
 
     Raises:
-        SettingError: the value is too long, or there is nobody to read it.
+        SettingError: the value is too long, or there are no recipients.
     """
     try:
         return seal(cbor.encode(value), recipients, _binding(group_id, author, key, selector), rng)

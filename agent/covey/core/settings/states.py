@@ -32,7 +32,7 @@ _REPORT_BYTES = MAXIMUM_REPORTED_SETTINGS * (_ENTRY_BYTES + 16) + 16
 
 
 class SettingState(IntEnum):
-    """What has become of a setting that an operator gave a device."""
+    """The state of an operator's setting on a device."""
 
     HANDED_OVER = 0
     """It is for a program of the device's owner, which has said nothing of it yet."""

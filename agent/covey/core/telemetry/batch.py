@@ -236,7 +236,7 @@ class BatchBuilder:
         return _write_batch(clock, self.count, list(self._series.items()))
 
     def clear(self) -> None:
-        """Start anew."""
+        """Start again."""
         self._series = {}
         self.count = 0
         self._variable_bytes = 0

@@ -151,7 +151,7 @@ def measured_at_us(message: DoorMessage, reading: DoorReading) -> int:
 
 
 def config_document(series: EntitySeries, label: str, door: str, expire_after_s: int) -> bytes:
-    """Return what Home Assistant is told of a series."""
+    """Return the Home Assistant configuration of a series."""
     unit, device_class = _UNITS.get(series.unit, (printable(series.unit, 32), ""))
     found: dict[str, object] = {
         "name": printable(shown(series.name), _NAMED),

@@ -38,7 +38,7 @@ class DoorReading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DoorMessage:
-    """A message of telemetry as it landed; `id` is its own, whichever collector has it and wherever it stands."""
+    """A landed telemetry message; `id` is constant, whichever collector has it and at any position."""
 
     id: str
     author: DeviceKey

@@ -63,7 +63,7 @@ _is_float = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fu
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """What some lines say: their readings, and what is wrong with the others, of which the first few are told."""
+    """The content of some lines: their readings, and the first few errors of the others."""
 
     readings: tuple[Reading, ...]
     refused: int

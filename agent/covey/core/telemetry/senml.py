@@ -1,13 +1,13 @@
 """Readings out of SenML (RFC 8428), as JSON and as CBOR: what a sensor said, resolved and checked.
 
 Rules:
-    1. A record's base fields hold for it and for the records after it in the same pack (section 4.1), until
-       they are set anew. A record of base fields only sets them and gives no reading. In NDJSON each line
+    1. A record's base fields hold for it and for the records after it in the same pack (section 4.1), until they are
+       set again. A record of base fields only sets them and gives no reading. In NDJSON each line
        stands alone.
     2. Names are checked after the base name is put before them: section 4.5.1's characters, a letter or digit
        first, at most MAXIMUM_NAME_BYTES.
     3. A time (base and own, added) below 2**28 seconds counts from `now` (section 4.5.3). Where `now` is None,
-       "about now" stays None, for whoever stamps it later; any other relative time is refused. A time before 1970 or
+       "about now" stays None, and a later step stamps it; any other relative time is refused. A time before 1970 or
        after 9999, as Unix milliseconds are, is `times.UNUSABLE_US`: it must not cost the value.
     4. Times are added as whole microseconds, never as floats. A JSON number or double is exact to the
        microsecond until the year 2242.

@@ -33,7 +33,7 @@ MERGED = Incarnation(bytes(8))
 """In the place of an incarnation, in the entry of a merged segment..."""
 
 THINNED = Incarnation(b"\xff" * 8)
-"""...and in that of a thinned one: it stands for positions of which some may be empty."""
+"""...and in that of a thinned one: it covers positions of which some may be empty."""
 
 _POSITION = re.compile("[0-9a-f]{16}")
 _PLAIN_NAME = 16 + 1 + 2 * INCARNATION_BYTES
@@ -66,7 +66,7 @@ class SegmentEntry:
 
     @property
     def first(self) -> int:
-        """The first position that it stands for."""
+        """The first position that it covers."""
         return self.number - self.covers + 1
 
     @property

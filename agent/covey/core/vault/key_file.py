@@ -35,7 +35,7 @@ from covey.limits.vault import MAXIMUM_VAULT_KEYS
 
 @dataclass(frozen=True, slots=True)
 class VaultKeyReader:
-    """Somebody whom new keys are sealed for: a device's file, or, where `device` is None, one that a person named."""
+    """A recipient of new keys: a device's file, or, if `device` is None, one that a person named."""
 
     public: NoisePublic
     device: DeviceKey | None = None

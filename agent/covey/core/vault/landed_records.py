@@ -40,7 +40,7 @@ def verify_record(raw: bytes) -> None:
     """Parse a record, and verify the signature in it.
 
     Raises:
-        RemoteError: malformed, or not signed by whom it names.
+        RemoteError: malformed, or not signed by the named author.
     """
     match record_kind(raw):
         case RecordKind.MANIFEST:

@@ -169,7 +169,7 @@ def _cut(run: Group) -> list[Group]:
 
 
 def substituted(entries: Sequence[SegmentEntry], merged: Sequence[SegmentEntry]) -> Group:
-    """Return entries with each merged segment in the place of those that it stands for."""
+    """Return entries with each merged segment in place of those that it covers."""
     by_first = {each.first: each for each in merged}
     result: list[SegmentEntry] = []
     for entry in entries:

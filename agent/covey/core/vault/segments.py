@@ -123,7 +123,7 @@ def seal_segment(
 
 
 def seal_merged(key: VaultKey, signing_public: DeviceKey, parts: Sequence[SegmentPart]) -> tuple[SegmentEntry, bytes]:
-    """Return a merged segment's entry and content: it stands for all positions of these parts, without a gap."""
+    """Return a merged segment's entry and content: it covers all positions of these parts, without a gap."""
     first, last = parts[0].number, parts[-1].number
     plaintext = cbor.encode([_PACKED, *packing.pack(parts, 0, [])])
     created_at_us = max(part.created_at_us for part in parts)

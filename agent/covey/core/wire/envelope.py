@@ -98,7 +98,7 @@ def _link_nonce(tag: bytes, counter: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SealedEnvelope:
-    """An envelope for whoever has the secret of a noise key."""
+    """An envelope for the holder of a noise key's secret."""
 
     ephemeral_public: bytes
     nonce: bytes
@@ -118,7 +118,7 @@ class SealedEnvelope:
 
 @dataclass(frozen=True, slots=True)
 class LinkEnvelope:
-    """An envelope for whoever holds the link key that goes by a tag."""
+    """An envelope for the holder of the link key with this tag."""
 
     tag: bytes
     counter: int

@@ -25,9 +25,9 @@ _FIELDS_WITH_HISTORY = 4
 
 @dataclass(frozen=True, slots=True)
 class GroupHead:
-    """Where one group stands at a device: the highest version that it follows, and the digest of its heads.
+    """A device's state of one group: the highest version that it follows, and the digest of its heads.
 
-    `history` is the digest of the heads of its history; None where the device says nothing of that.
+    `history` is the digest of the heads of its history; None if the device does not report it.
     """
 
     group_id: GroupId
@@ -47,7 +47,7 @@ def history_digest(heads: Iterable[OperationId]) -> bytes:
 
 
 def shared_digest(heads: Iterable[GroupHead]) -> GroupId:
-    """Return what stands in the place of the group: 16 bytes of manifests, and 16 of histories; zeros of nothing."""
+    """Return the digest in place of the group: 16 bytes of manifests, and 16 of histories; zeros of nothing."""
     in_order = sorted(heads, key=lambda each: each.group_id)
     manifests = b"".join(each.group_id + each.digest for each in in_order)
     histories = b"".join(each.group_id + each.history for each in in_order if each.history is not None)
@@ -88,7 +88,7 @@ class HeadsReport:
     def to_wire(self) -> bytes:
         """Return the body `[answer, [[group id, version, digest, history], ...], tags]`.
 
-        `history` stands there only where it is said, and `tags` where it is true.
+        `history` is there only if reported, and `tags` only if true.
         """
         tags = [True] if self.takes_tags else []
         return cbor.encode_growing([self.wants_answer, [_to_wire(each) for each in self.heads], *tags])

@@ -16,10 +16,10 @@ from covey.limits.message import MAXIMUM_SEQUENCE
 
 IMPRINT_BYTES = 4
 UNKNOWN = bytes(IMPRINT_BYTES)
-"""Stands for a message that its recipient holds and whose imprint it no longer has."""
+"""For a message that its recipient holds without its imprint."""
 
 NOTHING = b"\xff" * IMPRINT_BYTES
-"""Stands for a number that its recipient has closed because its author let go of it: nothing came under it."""
+"""For a number that its recipient has closed because its author declared it lost: nothing was received."""
 
 _SIGNATURE_AT = 3
 """A message begins `82 58 40`: an array of two, the first of them 64 bytes."""

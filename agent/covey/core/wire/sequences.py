@@ -22,9 +22,9 @@ Range = tuple[int, int]
 class SequenceSet:
     """Numbers from 1 on, each of one message: of a link in one incarnation of its author, or of an author's batches.
 
-    A number in the set was received, or is known never to come. None that is in it is forgotten: `upto` says that all
-    numbers from 1 to it are in, `ranges` are the inclusive ones beyond. How many ranges are kept is bounded by whoever
-    receives (`link/receiver.py`). Immutable: every operation returns a new set.
+    A number in the set was received, or is known never to come. Numbers are never removed: `upto` says that all numbers
+    from 1 to it are in, `ranges` are the inclusive ones beyond. The receiver limits the number of ranges
+    (`link/receiver.py`). Immutable: every operation returns a new set.
     """
 
     upto: int = 0

@@ -24,7 +24,7 @@ def rendezvous_topic(number: int, listener: Side) -> str:
 
 
 def wake_topic(signing_public: DeviceKey) -> str:
-    """Return the topic at which a mailbox says that something waits for a device; whoever switches it on listens."""
+    """Return the topic at which a mailbox reports waiting messages for a device; the device's power switch listens."""
     return _WAKE + signing_public.hex()
 
 

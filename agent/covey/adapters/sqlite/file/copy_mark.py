@@ -29,7 +29,7 @@ _SUFFIX = "-mark-"
 
 @dataclass(frozen=True, slots=True)
 class CopyMark:
-    """The marks beside one database."""
+    """The marks of one database."""
 
     path: Path
 

@@ -32,7 +32,7 @@ GROUPS_COPY = "-groups"
 _FORMAT = 1
 _CHECKSUM_BYTES = 16
 COPIED_SECRETS = 16
-"""Of each group, the newest: older ones open history that the group still has, and that members send anew."""
+"""The newest of each group: older ones open history that the group still has, and that members send again."""
 
 
 @dataclass(frozen=True, slots=True)

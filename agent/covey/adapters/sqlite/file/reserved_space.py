@@ -30,7 +30,8 @@ _RETRY_S = 10.0
 _ROOM_BYTES = RESERVED_BYTES + MIB
 """What must be free, on the disk or in the database, for something new."""
 _ROOM_TO_MAKE_BYTES = RESERVED_BYTES + 2 * MIB
-"""What the disk must have free: a log beside the reserved space, which would else be made and dropped in turns."""
+"""Free disk space needed: a log in addition to the reserved space, which would otherwise be made and dropped in turns.
+"""
 
 
 class ReservedSpace:

@@ -349,7 +349,7 @@ class _Transfer:
         return self.visit(table, keys, take, lambda: [(1, highest)] if table in _NUMBERED else [])
 
     def device(self, queue: Queue) -> None:
-        """Take the numbers that go on; totals are counted anew."""
+        """Copy the continuing numbers; totals are counted again."""
 
         def take(row: Row) -> bool:
             self._target.execute(

@@ -80,7 +80,7 @@ Report = SalvageReport | FallBack
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """The database of one device, and what lies beside it."""
+    """One device's database, and the files next to it."""
 
     path: Path
 
@@ -99,9 +99,9 @@ class StateFile:
     def open(
         self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None = None
     ) -> tuple[SqliteStore, list[Report]]:
-        """Open, made, migrated, saved or renewed where needed; return what was saved or lost just now.
+        """Open it; create, migrate, salvage or renew it if needed; return what was salvaged or lost just now.
 
-        `moves` is called again and again while converting or saving goes on.
+        `moves` is called again and again during conversion or salvage.
 
         Raises:
             ConfigurationError: a newer Covey wrote it.

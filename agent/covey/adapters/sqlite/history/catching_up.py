@@ -12,10 +12,10 @@ _HELD = "SELECT coalesce(sum(last), 0) FROM operation_log WHERE group_id = ?"
 
 
 class CatchUp(NamedTuple):
-    """What a member has brought since it began to bring more than fits into one message, or what waits.
+    """Operations from one member since it began to send more than fits one message, or some that wait.
 
-    `waiting` operations of its last message rest on what is not here; it has about `more` others, of which whatever has
-    come since, from whomever, is taken off.
+    `waiting` operations of its last message rest on missing ones; it has about `more` others, less those that have
+    arrived since from any member.
     """
 
     member: DeviceKey
@@ -26,7 +26,7 @@ class CatchUp(NamedTuple):
 
 
 class CatchingUp:
-    """The members from whom histories are being fetched, and how long graphs have been offered."""
+    """The members that deliver missing history, and how long graphs have been offered."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -44,7 +44,7 @@ class CatchingUp:
             self._database.run("DELETE FROM catching_up WHERE group_id = ? AND member = ?", (group_id, member))
 
     def of(self, group_id: GroupId) -> list[CatchUp]:
-        """Return from whom a group's history is being fetched, who was heard last first."""
+        """Return the members that deliver a group's missing history, most recently active first."""
         rows = self._database.run(
             f"SELECT member, taken, waiting, more, seen_at, ({_HELD}) - held FROM catching_up "  # noqa: S608
             "WHERE group_id = ? ORDER BY seen_at DESC",

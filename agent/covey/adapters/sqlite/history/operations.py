@@ -219,7 +219,7 @@ class OperationTables:
             self._events.own(OperationKind(operation.kind), group_id, operation.id, now_us)
 
     def rebuild(self) -> None:
-        """Find logs and heads anew, after a salvage; what rests on operations that are lost is asked for with them."""
+        """Recompute logs and heads after a salvage; operations that rest on lost ones are requested with them."""
         for group_id, log, length in self.forgotten.lengths():
             row = (group_id, log.author, log.incarnation, self.forgotten.ends(group_id)[log], length)
             self._database.run("INSERT INTO operation_log VALUES (?, ?, ?, ?, ?)", row)

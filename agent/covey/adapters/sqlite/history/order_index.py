@@ -157,7 +157,7 @@ class OrderIndex:
         )
 
     def clear(self) -> None:
-        """Forget all of it, so that `fill` finds it anew."""
+        """Delete all of it, so that `fill` recomputes it."""
         self._database.run("DELETE FROM order_frontier")
         self._database.run("UPDATE operation SET frontier = NULL, node = 0, subject = NULL")
         self._database.run("UPDATE forgotten_operation SET frontier = NULL, node = 0")

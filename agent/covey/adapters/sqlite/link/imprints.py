@@ -51,7 +51,7 @@ class ImprintTable:
         self._unwritten.clear()
 
     def note(self, author: DeviceKey, incarnation: Incarnation, imprint: Imprint, received: SequenceSet) -> None:
-        """Keep the imprint of a message that has come over a link, beside what has been `received` of it.
+        """Store the imprint of a message from a link, with the numbers `received` there.
 
         Writes, so inside a transaction.
         """

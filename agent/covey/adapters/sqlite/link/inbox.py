@@ -14,10 +14,10 @@ from covey.limits.storage import INBOX_BYTES, INBOX_SHARE_BYTES, SMALLEST_MESSAG
 
 
 class Inbox:
-    """What came for the application, bounded in bytes.
+    """Received messages for the application, bounded in bytes.
 
-    Once it is half full, an author may add only what fits its guaranteed share, or one message: whoever sends much that
-    nobody reads keeps nobody else out.
+    Once it is half full, an author may add only what fits its guaranteed share, or one message: so unread messages of
+    one author exclude no other author.
     """
 
     def __init__(self, database: Database, received: Received) -> None:

@@ -32,12 +32,12 @@ _NO_INCARNATION = Incarnation(bytes(8))
 
 
 class Landing:
-    """What has come for the vault, in order of arrival, bounded in bytes.
+    """Received messages for the vault, in order of arrival, bounded in bytes.
 
-    1. Once it is half full, an author may add only what fits its guaranteed share, or one message: so whoever sends
-       much while the vault refuses writes keeps nobody else out.
-    2. While `scarce` (the vault's disk is nearly full), each author lands only so much in a time. What is beyond that
-       stays with its sender, and the room that is left is there for everybody.
+    1. Once it is half full, an author may add only what fits its guaranteed share, or one message: so while the vault
+       refuses writes, no author excludes another.
+    2. While `scarce` (the vault's disk is nearly full), each author's rate is limited. The rest stays with its sender,
+       and the remaining room is for all.
     """
 
     def __init__(self, database: Database) -> None:
@@ -288,7 +288,7 @@ class Landing:
         return found, not is_full or (oldest is not None and oldest <= number + 1)
 
     def start_after(self, number: int) -> None:
-        """Go on after a segment, without those that followed it: what waits loses its plan; orders land once more."""
+        """Continue after a segment, without its old successors: waiting messages lose their plan; orders land again."""
         self._database.run("DELETE FROM landed_span WHERE number > ?", (number,))
         for table in ("landing_plan", "landed_orders", "landed_membership"):
             self._database.run(f"DELETE FROM {table}")  # noqa: S608

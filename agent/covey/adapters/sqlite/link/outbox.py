@@ -448,7 +448,7 @@ class Outbox:
         return [row[0] for row in self._database.run("SELECT signing_public FROM peer WHERE queued_messages > 0")]
 
     def queues(self, *, waiting: bool = False) -> list[QueueSummary]:
-        """Return what waits for each recipient, and since when; or for each for whom something does."""
+        """Return what waits for each recipient, and since when; or only recipients with waiting messages."""
         self._growth.write()
         where = "WHERE queued_messages > 0" if waiting else ""
         statement = f"SELECT signing_public, queued_messages, acknowledged, ({OLDEST}) FROM peer {where} ORDER BY id"  # noqa: S608

@@ -10,7 +10,7 @@ from covey.core.membership.agreement import SaidHeads
 from covey.core.presence.status import PeerPresence, State
 
 _SEEN_INTERVAL_US = 60_000_000
-"""When a device was last seen is written no more often than this, so that the commits of a busy link stay small."""
+"""Least interval between writes of when a device was last seen, so that the commits of a busy link stay small."""
 _STATES = tuple(State)
 """By their numbers: a fleet's page reads a hundred thousand of them at each look."""
 _SEEN = (

@@ -1,6 +1,5 @@
 """The tables of groups: manifests, secrets, groups that are being destroyed, votes, and departed members; the person's
-own devices, and the operators whom a person accepted with an invite.
-"""
+own devices, and the operators that a person accepted with an invite."""
 
 from __future__ import annotations
 
@@ -414,7 +413,7 @@ class PersonalTables:
 
 
 class InvitedOperators:
-    """Whom a group's invite has let order this device."""
+    """The operators accepted with a group's invite."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -37,7 +37,7 @@ class CommandTables:
         return self._database.first("SELECT 1 FROM command_once WHERE once = ?", (once,)) is not None
 
     def is_reported(self, operation: OperationId) -> bool:
-        """Say whether what became of an operation is final, and was queued for whoever is to know of it."""
+        """Say whether an operation's result is final, and was queued for all its recipients."""
         return self._database.first("SELECT 1 FROM command WHERE operation = ? AND reported", (operation,)) is not None
 
     def add(self, record: CommandRecord) -> None:

@@ -130,7 +130,7 @@ _WITH_PEER = "FROM sent_report JOIN peer ON peer.signing_public = sent_report.re
 
 
 class SentReportTable:
-    """What was reported to whom."""
+    """The reports sent to each recipient."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -28,7 +28,7 @@ class OrderedSettingTable:
         return [ordered_setting(dict(zip(_COLUMNS.split(", "), row, strict=True))) for row in rows]
 
     def put(self, given: OrderedSetting, now_us: int) -> None:
-        """Keep what has become of one, and overwrite what it was: that may have been a secret."""
+        """Store a setting's state, overwriting the previous one, which may have been a secret."""
         with self._database.overwriting():
             self._database.run(
                 f"INSERT OR REPLACE INTO ordered_setting ({_COLUMNS}, changed_at) "  # noqa: S608 - our names
