@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,18 +13,20 @@ import pytest
 from tests.meta.source_tree import ROOT
 
 _LONGEST_S = 500
+_COVEY = (sys.executable, "-P", "-m", "covey.cli.main")
+_DEVICE = (sys.executable, "-P", "-m", "tests.integration.tested_device")
+_ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'agent'}", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 
 
 def _tested(role: str, *breaks: str, wait_s: int = 30) -> tuple[int, dict[str, Any]]:
     """Test the agent; return the exit code and the document."""
     done = subprocess.run(
         [
-            *(sys.executable, "-P", "-m", "covey.cli.main", "conformance", "--role", role),
-            *("--timeout", str(wait_s), "--json", "--"),
-            *(sys.executable, "-P", "-m", "tests.integration.tested_device", "{state}", "{invite}", *breaks),
+            *(*_COVEY, "conformance", "--role", role, "--timeout", str(wait_s), "--json", "--"),
+            *(*_DEVICE, "{state}", "{invite}", *breaks),
         ],
         cwd=ROOT,
-        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'agent'}", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
+        env=_ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=_LONGEST_S,
@@ -104,14 +107,47 @@ def test_the_mistakes_of_a_member_are_named() -> None:
 
 
 @pytest.mark.processes
+def test_a_person_starts_and_kills_the_device(tmp_path: Path) -> None:
+    device: list[subprocess.Popen[bytes]] = []
+
+    def start(invite: str) -> None:
+        words = [*_DEVICE, str(tmp_path / "state"), invite]
+        device.append(subprocess.Popen(words, cwd=ROOT, env=_ENVIRONMENT, stdout=subprocess.DEVNULL))
+
+    words = [*_COVEY, "conformance", "--listen", "127.0.0.1:0", "--timeout", "30", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as test:
+        assert test.stdout is not None
+        assert test.stderr is not None
+        try:
+            invite = ""
+            for line in test.stderr:
+                if "with this invite: " in line:
+                    invite = line.rpartition(" ")[2].strip()
+                    start(invite)
+                elif line.startswith("kill the device now"):
+                    device[0].kill()
+                    device[0].wait()
+                    start(invite)
+            document = json.load(test.stdout)
+        finally:
+            test.kill()
+            for each in device:
+                each.kill()
+                each.wait()
+    assert len(device) == 2
+    assert _sentences(document, "fail") == {}
+    assert document["conformant"]
+
+
+@pytest.mark.processes
 def test_the_last_words_of_a_program_that_ends_at_once_are_printed() -> None:
     words = ("conformance", "--", "/bin/sh", "-c", "echo cannot read my settings; exit 3")
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "covey.cli.main", *words],
+        [*_COVEY, *words],
         cwd=ROOT, capture_output=True, text=True, timeout=_LONGEST_S, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert "its program ended before it joined" in done.stdout
+    assert "its program ended before the test was over" in done.stdout
     assert "cannot read my settings" in done.stderr
 
 
@@ -119,7 +155,7 @@ def test_the_last_words_of_a_program_that_ends_at_once_are_printed() -> None:
 def test_a_program_that_is_not_there_is_an_error_with_a_hint() -> None:
     words = ("conformance", "--", "/no/such/program")
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "covey.cli.main", *words],
+        [*_COVEY, *words],
         cwd=ROOT, capture_output=True, text=True, timeout=_LONGEST_S, check=False,
     )  # fmt: skip
     assert done.returncode == 2

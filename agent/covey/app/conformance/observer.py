@@ -81,6 +81,7 @@ class Observer:
     group_id: GroupId = NO_GROUP
     device: DeviceKey | None = None
     connections: int = 0
+    connected_at: float = 0.0
     subscribed: int = 0
     published: int = 0
     held_publishes: int = 0
@@ -143,6 +144,7 @@ class Observer:
             findings.fails("mqtt", f"it speaks version {event.protocol} of MQTT's protocol, not 5")
             return
         self.connections += 1
+        self.connected_at = time.monotonic()
         self.owed = 0  # what was under way is delivered again, or forgotten with the session
         findings.passes("mqtt", "every packet was MQTT 5")
         name = event.user_name

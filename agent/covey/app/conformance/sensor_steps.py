@@ -238,18 +238,12 @@ def _kill(test: DeviceTest) -> None:
     """Kill the device while a batch waits for its acknowledgement; it must come again, with the same bytes."""
     with test.unanswered("killed") as seen:
         test.pass_time(QUIET_S / 2)  # so that the relay has answered: a device that trusts its PUBACK has forgotten
-        connections, came = test.seen.connections, len(seen.times)
-        if test.program is not None:
-            test.program.kill()
-            test.pass_time(0.5)
-            came = len(seen.times)
-            test.program.start()
-        else:
-            test.report("kill the device now (SIGKILL, or cut its power), and start it again")
-        if not test.until(lambda: test.seen.connections > connections):
+        connections = test.seen.connections
+        test.restart_program()
+        if not test.connects_after(connections):
             test.findings.not_seen("killed", "it was not started again")
             raise StepError
-        came_twice = test.until(lambda: len(seen.times) > came)
+        came_twice = test.until(lambda: seen.times[-1] > test.seen.connected_at)
         number = seen.message.link_seq
         test.findings.holds(
             "killed", seen=came_twice, failed=f"link-seq {number} was not acknowledged, and is gone after SIGKILL"

@@ -50,6 +50,10 @@ class StepError(Exception):
     """A step cannot continue; its observations are noted."""
 
 
+class DeviceEndedError(StepError):
+    """The device's program has ended by itself: no step can follow."""
+
+
 class DeviceTest:
     """Relay, peers and the device, from the invite to the last check."""
 
@@ -136,17 +140,38 @@ class DeviceTest:
         self.seen.settle()
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
-        """Turn until something holds; return whether it came to hold in time."""
+        """Turn until something holds; return whether it came to hold in time.
+
+        Raises:
+            DeviceEndedError: the device's program has ended by itself.
+        """
         deadline = time.monotonic() + (self.wait_s if seconds is None else seconds)
         while not condition():
             if time.monotonic() > deadline:
                 return False
+            if self.program is not None and self.program.ended:
+                self.report(f"the device's program has ended; it printed last:\n{self.program.last_words()}")
+                self.findings.fails("mqtt", "its program ended before the test was over")
+                raise DeviceEndedError
             self._turn()
         return True
 
     def pass_time(self, seconds: float) -> None:
         """Turn for a while."""
         self.until(lambda: False, seconds)
+
+    def connects_after(self, connections: int) -> bool:
+        """Wait until the device has connected more often than that: a person takes longer to start it than we do."""
+        wait_s = self.wait_s if self._command else INVITE_US / 1e6
+        return self.until(lambda: self.seen.connections > connections, wait_s)
+
+    def restart_program(self) -> None:
+        """Kill the device's program and start it anew, or ask a person to do so."""
+        if self.program is None:
+            self.report("kill the device now (SIGKILL, or cut its power), and start it again")
+            return
+        self.program.kill()
+        self.program.start()
 
     def mute(self) -> None:
         """Have the relay lose what the peers say."""
@@ -185,14 +210,8 @@ class DeviceTest:
         else:
             self.report(f"have the device join with this invite: {self.invite}")
         seen, findings = self.seen, self.findings
-        wait_s = self.wait_s if self._command else INVITE_US / 1e6
-        if not self.until(lambda: seen.connections > 0 or self._has_ended(), wait_s):
-            findings.fails("mqtt", f"it did not connect with MQTT 5 within {wait_s:.0f} s")
-            raise StepError
-        if self._has_ended():
-            assert self.program is not None
-            self.report(f"the device has ended; it printed last:\n{self.program.last_words()}")
-            findings.fails("mqtt", "its program ended before it joined")
+        if not self.connects_after(0):
+            findings.fails("mqtt", "it did not connect with MQTT 5 in time")
             raise StepError
         if not self.until(lambda: seen.subscribed > 0):
             findings.fails("subscription", "it did not subscribe to its inbox")
@@ -205,9 +224,6 @@ class DeviceTest:
             raise StepError
         if not self.until(lambda: not self.peer.waits_for(self.device().signing_public)):
             findings.fails("acknowledges", "it did not acknowledge the GROUP_MANIFEST that let it in")
-
-    def _has_ended(self) -> bool:
-        return self.program is not None and self.program.ended
 
     def _is_member(self) -> bool:
         key = self.seen.device

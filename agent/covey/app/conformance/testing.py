@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.conformance import member_steps, sensor_steps
 from covey.app.conformance.checks import RequirementResult
-from covey.app.conformance.session import DeviceTest, StepError
+from covey.app.conformance.session import DeviceEndedError, DeviceTest, StepError
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def _take_steps(session: DeviceTest, role: str, report: Callable[[str], None]) -
         report(about)
         try:
             step(session)
+        except DeviceEndedError:
+            return
         except StepError:
             session.unmute()
 
