@@ -4,8 +4,9 @@
    whose inbox it was published to; link keys are learned from the device's LINK messages, as any recipient does.
 2. What one packet or message must be like is judged here, when it comes. What needs several of them, or an answer, is
    the session's.
-3. A message is *settled* when the peer could answer it, `SETTLED_S` have passed, and the device has taken (PUBACK) all
-   that was delivered to it: then its acknowledgement has arrived, and the device must never send it again.
+3. A message is *settled* when it came, nothing that peers said was lost for `SETTLED_S` from then on, and the device
+   has taken (PUBACK) all that was delivered to it: then its acknowledgement has arrived, and the device must never send
+   it again. Where the acknowledgement was lost, later ones need not name it: the message has to come again first.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ class Observer:
     muted: bool = False
     """Whether the relay loses what the peers say."""
     answering_since: float = 0.0
+    """Since when nothing of what the peers say was lost."""
     readers: dict[str, Identity] = field(default_factory=dict)
     """The peers whose envelopes can be opened here, by inbox topic."""
     _envelopes: set[bytes] = field(default_factory=set)
@@ -133,7 +135,7 @@ class Observer:
         if self.muted or self.owed:
             return
         for seen in self.sequenced.values():
-            if not seen.settled and max(seen.times[-1], self.answering_since) + SETTLED_S <= now:
+            if seen.times[-1] > self.answering_since and seen.times[-1] + SETTLED_S <= now:
                 seen.settled = True
 
     # -- at the relay -------------------------------------------------------------------------------------------------
@@ -144,7 +146,7 @@ class Observer:
             findings.fails("mqtt", f"it speaks version {event.protocol} of MQTT's protocol, not 5")
             return
         self.connections += 1
-        self.connected_at = time.monotonic()
+        self.connected_at = self.answering_since = time.monotonic()
         self.owed = 0  # what was under way is delivered again, or forgotten with the session
         findings.passes("mqtt", "every packet was MQTT 5")
         name = event.user_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -243,7 +244,7 @@ def test_a_gap_is_missing_until_a_loss_names_it(seen: _Seen) -> None:
 
 def test_what_comes_after_its_acknowledgement_has_arrived_is_named(seen: _Seen, monkeypatch: Any) -> None:
     raw = seen.message(MessageType.TELEMETRY, _telemetry(1), 1)
-    now = [1_000.0]
+    now = [time.monotonic() + 1]
     monkeypatch.setattr("covey.app.conformance.observer.time.monotonic", lambda: now[0])
     seen.publish(seen.seal(raw))
     seen.observer.delivered()
@@ -252,6 +253,11 @@ def test_what_comes_after_its_acknowledgement_has_arrived_is_named(seen: _Seen, 
     seen.publish(seen.seal(raw))
     assert seen.failed() == {}
     seen.observer.owed = 0
+    seen.observer.answering_since = now[0] + 1  # it may have been lost until then
+    now[0] += 60
+    seen.observer.settle()
+    seen.publish(seen.seal(raw))
+    assert seen.failed() == {}
     now[0] += 60
     seen.observer.settle()
     seen.publish(seen.seal(raw))
