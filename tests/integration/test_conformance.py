@@ -1,10 +1,12 @@
-"""`covey conformance` against Covey's own agent, as it is and with rules broken: a sentence names each mistake."""
+"""`covey conformance` against Covey's own agent, as it is and with rules broken, and the second implementation."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,14 @@ _ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'agent'}", "PATH": "/usr/bin:/bin
 
 def _tested(role: str, *breaks: str, wait_s: int = 30) -> tuple[int, dict[str, Any]]:
     """Test the agent; return the exit code and the document."""
+    return _result(role, [*_DEVICE, "{state}", "{invite}", *breaks], wait_s)
+
+
+def _result(role: str, device: Sequence[str], wait_s: int) -> tuple[int, dict[str, Any]]:
     done = subprocess.run(
         [
             *(*_COVEY, "conformance", "--role", role, "--timeout", str(wait_s), "--json", "--"),
-            *(*_DEVICE, "{state}", "{invite}", *breaks),
+            *device,
         ],
         cwd=ROOT,
         env=_ENVIRONMENT,
@@ -49,6 +55,18 @@ def test_covey_passes_its_own_test(role: str) -> None:
     assert len(document["device"]) == 64
     optional = {each["check"] for each in document["checks"] if not each["mandatory"]}
     assert set(_sentences(document, "not seen")) <= optional
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("role", ["sensor", "member"])
+def test_the_second_implementation_passes(role: str) -> None:
+    node = shutil.which("node")
+    assert node, "the second device needs Node 18 or later: apt install nodejs"
+    words = [node, str(ROOT / "tests/outside/device/device.js"), "--state", "{state}", "--invite", "{invite}"]
+    words += ["--count", "1000000", "--every", "300", "--obey-invite", "--action", "true=true"]
+    code, document = _result(role, words, 30)
+    assert _sentences(document, "fail") == {}
+    assert (code, document["conformant"]) == (0, True)
 
 
 @pytest.mark.processes
