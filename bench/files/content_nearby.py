@@ -38,6 +38,9 @@ _PATIENCE_S = 300.0
 _COMMITS = 5
 """Between the two versions."""
 
+_ARCHIVED = "agent"
+"""The folder of the sources that the patch is of."""
+
 
 def main() -> None:
     """Measure and print."""
@@ -154,7 +157,7 @@ def _print_patch() -> None:
 
 
 def _archive(commit: str) -> bytes:
-    raw = subprocess.run(["git", "archive", "--format=tar", commit, "agent"], check=True, capture_output=True).stdout
+    raw = subprocess.run(["git", "archive", "--format=tar", commit, _ARCHIVED], check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(raw)) as archive:
         assert archive.getnames(), "there are sources"
     return raw
