@@ -25,6 +25,7 @@ from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
+pytest_plugins = ["schemathesis.pytest.plugin"]  # of this file alone: pyproject.toml
 DESCRIPTION = json.loads(json.dumps(api_description()))
 _EXAMPLES = 40
 _schema = schemathesis.openapi.from_dict(DESCRIPTION)
