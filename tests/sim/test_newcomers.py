@@ -35,7 +35,7 @@ from tests.sim.test_checkpoints import body_of
 from tests.sim.test_membership import World
 
 _ROUND_S = 20
-_ROUNDS = 1_000
+_ROUNDS = 500
 _SEEDS_OF_MISTAKES = (1, 2, 3)
 
 
