@@ -31,7 +31,6 @@ from covey.core.group.messages import Bundle, GroupSend
 from covey.core.group.policy import Action, Vote
 from covey.core.group.resolver import Step
 from covey.core.group.revocation import Revoke
-from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, NoisePublic, Place
 from covey.core.link import queued as lanes_module
 from covey.core.link import sealer as sealer_module
@@ -267,11 +266,6 @@ def _what_is_held(joining: Joining, invite: OpenInvite, newcomer: Member, now_us
 _let_in = Joining.let_in
 
 
-def _epoch_that_holds(trust: GroupTrust) -> int:
-    assert trust.current is not None
-    return trust.current.epoch
-
-
 def _eldest_attacker(counting: Any, stuck: Sequence[Step]) -> Step:
     """Let prevail, of all that wait, whom nobody wants out, known or not."""
     attacking = 0
@@ -433,7 +427,6 @@ MUTANTS = (
     ),
     Mutant("votes that cross decide nothing", {(GroupActions, "decide"): _nothing}, 7_660_025),
     Mutant("votes that become enough decide nothing", {(handlers_module, "own_votes"): lambda *_: []}, 40_002_023),
-    Mutant("a vote names the epoch of what holds", {(GroupTrust, "epoch"): property(_epoch_that_holds)}, 970_030_525),
     Mutant("a lost secret is asked for for ever", {(GroupMaintenance, "_renews"): lambda *_: False}, 7_506_170),
     Mutant(
         "what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 40_003_999
