@@ -99,7 +99,7 @@ def run(mutant: Mutant | None, *tests: str, log: Path) -> int:
             make(mutant)
         # A process that ends has no need to look for garbage, five times and among all that its parent has loaded, and
         # nobody reads how the test failed: half of what this process would take.
-        gc.collect = lambda *_: 0  # type: ignore[assignment]
+        gc.collect = lambda *_: 0
         unneeded = [word for name in ("cacheprovider", "xdist", "unraisableexception") for word in ("-p", f"no:{name}")]
         options = ["-x", "--tb=native", *unneeded, "--timeout", "100"]
         code = int(pytest.main([*options, *tests]))
