@@ -39,9 +39,9 @@ def rng(seed: str) -> Callable[[int], bytes]:
     return random.Random(seed).randbytes
 
 
-def inviter(name: str = "ann", code: bytes = CODE, life_us: int = INVITE_US) -> Inviter:
+def inviter(name: str = "ann", code: bytes = CODE, valid_us: int = INVITE_US) -> Inviter:
     own = InviterIntroduction(identity(name).keys, name, GROUP, SHOWN)
-    return Inviter(identity(name), own, {Password.CODE: code}, START_US + life_us, rng(f"inviter {name}"))
+    return Inviter(identity(name), own, {Password.CODE: code}, START_US + valid_us, rng(f"inviter {name}"))
 
 
 def joiner(name: str = "ben", code: bytes = CODE, **options: Any) -> Joiner:

@@ -113,8 +113,8 @@ def test_a_stranger_that_guesses_all_the_time_does_not_keep_the_joiner_out() -> 
 
 @pytest.mark.slow
 def test_a_guesser_has_few_tries_in_a_codes_life() -> None:
-    life_us = 60 * PAIRING_TRY_US
-    inviting, tries, now_us = inviter(life_us=life_us), 0, START_US
+    valid_us = 60 * PAIRING_TRY_US
+    inviting, tries, now_us = inviter(valid_us=valid_us), 0, START_US
     proof = from_wire(proof_of(inviting))
     assert isinstance(proof, Proof)
     while inviting.ending is None:
@@ -124,7 +124,7 @@ def test_a_guesser_has_few_tries_in_a_codes_life() -> None:
         now_us += PAIRING_TRY_US // 4
         inviting.handle_deadline(now_us)
         list(inviting.messages_to_send(now_us))
-    assert tries == PAIRING_TRIES + life_us // PAIRING_TRY_US - 1
+    assert tries == PAIRING_TRIES + valid_us // PAIRING_TRY_US - 1
     assert inviting.met is None
 
 
