@@ -89,9 +89,9 @@ class ContentClient:
     def fetch(
         self, ref: str, group: str | None = None, follow_s: int = 600, *, pin: bool = False
     ) -> Generator[dict[str, Any], None, None]:
-        """Have a file fetched, and yield its document whenever more has come, until it is here or the time is over.
+        """Have a file fetched, and yield its document with each progress, until it is here or the time is over.
 
-        Who stops reading loses nothing: the file is asked for still. `pin`: it stays here when room is short.
+        Stopping to read loses nothing: the fetch continues. `pin`: it stays here when room is short.
         """
         yield from self._lines("POST", f"{_path(ref)}/fetch", {"group": group, "follow": follow_s, "pin": int(pin)})
 

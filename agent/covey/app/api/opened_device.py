@@ -113,8 +113,8 @@ class OpenedDevice:
     def write_lines(self, content: bytes, precision: str, key: str | None = None) -> int:
         """Queue the readings of some lines of InfluxDB's protocol durably; return how many those were.
 
-        A request that names a key is known by it. Else lines that all have a time are known when they come once more:
-        who writes them tries again by itself.
+        A request with a key is recognised by it. Otherwise repeated lines are recognised if all have a time, because
+        writers retry by themselves.
 
         Raises:
             ReadingError: some lines break a rule; the others are queued.

@@ -71,9 +71,9 @@ class FleetKeys:
 
 
 class FleetView:
-    """The fleet, looked at once or again and again: what was read of the vault is not read a second time.
+    """The fleet, for one look or many: nothing of the vault is read twice.
 
-    Who has little memory looks in three steps: `members`, then `read` without the device, then `survey`; and asks
+    A caller with little memory looks in three steps: `members`, then `read` without the device, then `survey`; and asks
     `table` for devices.
     """
 

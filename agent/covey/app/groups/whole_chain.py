@@ -1,9 +1,9 @@
 """The role that fetches a group's manifests from before this device joined, so that it can show who admitted whom.
 
-1. It asks one member after the other, of those that were heard of late, while anything from before is missing.
+1. It asks one member after the other, of those recently active, while anything from before is missing.
 2. While manifests come, it asks again after a minute; while none come, less and less often.
 
-What is believed, and how often a member is asked at all, is up to `core/membership/past.py`.
+`core/membership/past.py` decides what is believed, and how often a member is asked at all.
 """
 
 from __future__ import annotations

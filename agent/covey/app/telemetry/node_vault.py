@@ -1,7 +1,7 @@
 """The writer of one node's part of a vault: its current manifest and the next one.
 
 Several processes of one device may write: a collector, and a person's command. The conditional put keeps them apart:
-who is late finds another manifest than it read, reads again, and goes on from there.
+a late one finds another manifest than it read, reads again, and continues from there.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class GroupCommands:
         self.halted = NOTHING_HALTED
         if any(node.kind == OperationKind.RELEASE for node in nodes):
             self.halted = _halted(operations, group.group_id, pins, members, void, nodes)
-        """The releases that do not go on."""
+        """The paused and aborted releases."""
 
     def new(
         self, member: Member, since: ObeyedSince, knows: Callable[[OperationId], bool], moment: Moment

@@ -47,9 +47,9 @@ class Joining:
         bound_to: DeviceKey | None = None,
         prepared_for: str | None = None,
     ) -> Invite:
-        """Open an invite to a group: single use, ten minutes where nothing else is said, for anybody or one device.
+        """Open an invite to a group: single use, ten minutes by default, for any device or one.
 
-        Who bears one that is `prepared_for` a device, as a file names it, is let in with others (`gathering.py`).
+        A device with an invite `prepared_for` it, in a file, is admitted together with others (`gathering.py`).
 
         Raises:
             LocalError: this device may not let others in; too many capabilities or open invites.
