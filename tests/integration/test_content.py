@@ -181,7 +181,7 @@ def test_mistakes_have_one_line_and_a_hint(
     assert "at most" in hub.fails("file", "put", str(huge), code=1)
     assert not list(hub.state.glob("state.content/*"))
     put = hub.json("file", "put", str(original))
-    assert "no file is called" in shed.fails("file", "get", "nothing", code=1)
+    assert "no file matches" in shed.fails("file", "get", "nothing", code=1)
     target = tmp_path / "there"
     target.write_text("mine")
     assert "already exists" in hub.fails("file", "get", original.name, "-o", str(target), code=1)

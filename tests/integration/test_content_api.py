@@ -83,7 +83,7 @@ def test_bytes_and_open_files_need_a_name_and_leave_nothing_behind(pair: tuple[G
     for name in ("../x", "a/b", "..", None):
         with pytest.raises(CoveyError):
             hub.content.put(b"x", name)
-    with pytest.raises(LocalError, match="no file is called"):
+    with pytest.raises(LocalError, match="no file matches"):
         hub.content.show("a/b?c")
     with pytest.raises(CoveyError):
         hub.content.put(io.BytesIO(bytes(MAXIMUM_CONTENT_BYTES + 1)), "huge")

@@ -144,7 +144,7 @@ def test_a_board_that_fails_its_first_start_is_reported_to_a_person(gateway: Gat
     gateway.start("collect", "--no-sensors")
     wait_until(lambda: said in gateway.covey("check").stdout, "covey check says so")
     assert said in gateway.json("status")["troubles"]
-    assert f"here: {said}" in [each["what"] for each in gateway.json("fleet")["troubles"]]
+    assert f"this device: {said}" in [each["what"] for each in gateway.json("fleet")["troubles"]]
     assert str(board.port) in gateway.ok("status")
     [known] = gateway.json("mcu", "stats")
     assert (known["board"], known["up"], known["trouble"]) == ("", False, trouble)

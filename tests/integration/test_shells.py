@@ -50,7 +50,7 @@ def test_bash_completes(tmp_path: Path) -> None:
     (tmp_path / "blob one").touch()
     (tmp_path / "folder").mkdir()
     (tmp_path / "vault").mkdir()
-    assert _complete(script, "covey", "conf") == {"config"}
+    assert _complete(script, "covey", "conf") == {"config", "conformance"}
     assert {each.name for each in commands()} <= _complete(script, "covey", "")
     assert _complete(script, "covey", "config", "get", "outb") == {"outbox.maximum_bytes"}
     assert set(settings()) <= _complete(script, "covey", "config", "set", "")

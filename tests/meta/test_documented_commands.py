@@ -67,7 +67,7 @@ def mistake_in(line: str, *, whole: bool) -> str | None:
     except SystemExit:  # after --help and --version
         return None
     except UsageError as error:
-        if not whole and re.search(r"are required|needs a value", str(error)):
+        if not whole and re.search(r"^missing: |needs a value", str(error)):
             return None
         return f"covey {line}: {error}"
     return None

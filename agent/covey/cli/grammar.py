@@ -24,6 +24,7 @@ Act: TypeAlias = "Callable[[argparse.Namespace], int | None]"
 
 
 _MISTAKES = (
+    (re.compile(r"the following arguments are required: (.+)"), r"missing: \1"),
     (re.compile(r"argument (.+?): expected one argument"), r"\1 needs a value"),
     (re.compile(r"argument (.+?): invalid int value: (.+)"), r"\1: \2 is not a whole number"),
     (re.compile(r"argument (.+?): not allowed with argument (.+)"), r"\1 does not go with \2"),

@@ -87,7 +87,7 @@ EXIT_CODES = {
     0: "done",
     1: "failed",
     2: "wrong usage",
-    3: "some devices obey no operator and did nothing (--wait)",
+    3: "some devices allow no orders and did nothing (--wait)",
     78: "wrong configuration; restarting does not help",
     124: "the time to wait is over",
     130: "interrupted by Ctrl-C",

@@ -159,6 +159,11 @@ class OpenedDevice:
             LocalError: always.
         """
         del content, group
+        if self._device.folder.locks.agent_runs():
+            raise LocalError(
+                "an ephemeral message needs the agent's local API, which is off",
+                hint="covey config set api.socket api.sock, and restart the agent",
+            )
         raise LocalError(
             "an ephemeral message needs a running agent", hint="start it: covey run, or sudo systemctl start covey"
         )

@@ -75,6 +75,8 @@ def pick_port(device: Device, name: str | None) -> str:
         found = [*configured, *over_udp] or [lasting_name(port) for port in boards]
         if len(found) == 1:
             return found[0]
+        if not found:
+            raise LocalError("no port with a board was found", hint="connect a board; 'covey mcu scan' lists all ports")
         raise LocalError(f"{len(found)} ports may have a board; choose one", hint="'covey mcu scan' lists them")
     if name in over_udp:
         return name

@@ -54,7 +54,7 @@ def pick_offer(device: Device, manifest: GroupManifest, named: str) -> GroupFile
             found[offer.file.content.hash] = offer
     if len(found) == 1:
         return next(iter(found.values()))
-    what = f"{len(found)} files' ids begin with" if found else "no file is called, and no file's id begins with,"
+    what = f"{len(found)} files match" if found else "no file matches"
     raise LocalError(f"{what} '{named[:64]}'", hint="'covey file list' shows names and ids")
 
 

@@ -37,7 +37,7 @@ def pick_operation(device: Device, group_id: GroupId, name: str, shown_by: str =
     digits = name.lower()
     if len(digits) < _SHORTEST_ID or len(digits) > 2 * ID_BYTES or not set(digits) <= set("0123456789abcdef"):
         raise LocalError(
-            f"'{name[:70]}' is not the beginning of an id",
+            f"'{name[:70]}' is not the start of an id",
             hint=f"give at least {_SHORTEST_ID} hex digits; '{shown_by}' shows ids",
         )
     first, last = (bytes.fromhex(digits.ljust(2 * ID_BYTES, end)) for end in "0f")

@@ -125,8 +125,8 @@ def _ordered(device: Device, manifest: GroupManifest, selector: str) -> tuple[Se
     obeying = devices & obeyers(device.store.operations.nodes(manifest.group_id)).bits.keys()
     obeying |= {each.keys.signing_public for each in members if each.is_board}  # whether it does, it says itself
     if not obeying:
-        raise LocalError(f"none of {count(len(devices), 'device')} is known to obey commands", hint=_OBEYING)
+        raise LocalError(f"none of {count(len(devices), 'device')} is known to allow orders", hint=_OBEYING)
     return wanted, members, len(obeying)
 
 
-_OBEYING = "on each device set operations.operators and operations.commands, and restart its agent"
+_OBEYING = "on each device set operations.operators and operations.commands (allowed actions); restart its agent"

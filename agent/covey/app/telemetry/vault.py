@@ -14,7 +14,7 @@ from covey.app.telemetry.collecting import note_vault_place, vault_place
 from covey.core.crypto import check_noise_key
 from covey.core.group.manifest import COLLECTOR
 from covey.core.ids import KEY_BYTES, NoisePublic, device_name, from_hex, node_id
-from covey.errors import LocalError, MalformedError, UsageError
+from covey.errors import ConfigurationError, LocalError, MalformedError, UsageError
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
 
 if TYPE_CHECKING:
@@ -366,6 +366,10 @@ def new_reader(key_file: Path) -> VaultReaderKey:
     """
     from covey.adapters.keys.vault_key_file import VaultKeyFile
 
+    if not key_file.exists():
+        raise ConfigurationError(
+            f"{key_file} is missing", hint=f"on a collector: covey vault export-key {key_file.name}"
+        )
     file = VaultKeyFile(key_file)
     content = file.read()
     if content.reader_secret is None:

@@ -299,7 +299,7 @@ def _export_key(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json({"file": str(target), "vault_id": written.vault_id, "keys": written.keys})
     else:
-        print(f"{count(written.keys, 'key')} of vault {written.vault_id} in {target}")
+        print(f"wrote {count(written.keys, 'key')} of vault {written.vault_id} to {target}")
 
 
 def _rotate_key(device: Device, options: argparse.Namespace) -> None:

@@ -56,7 +56,7 @@ def print_ordered(given: OrderedCommand) -> None:
     """Print that a command was given, and for whom."""
     short, devices = given.order.id[:8], count(given.devices, "device")
     if given.obeying < given.devices:
-        devices += f", {given.devices - given.obeying} of which obey no operator"
+        devices += f", {given.devices - given.obeying} of which allow no orders"
     if given.unable:
         devices += f" (too old a Covey for orders: {', '.join(given.unable[:5])})"
     if lacks := lacking(given.order):
@@ -166,7 +166,7 @@ def _row(each: DeviceOutcome) -> tuple[object, ...]:
         )
     why = printable(each.why, MAXIMUM_RESULT_WHY_BYTES) or each.code
     if each.outcome == "excluded":
-        why = "obeyed no operator when the order was given"
+        why = "allowed no orders when this one was given"
     if each.outcome == "asleep":
         why = f"last seen {date_text(each.seen_at_us)}" if each.seen_at_us else "never seen"
     if each.unsigned:

@@ -145,11 +145,11 @@ def test_a_group_has_a_title_a_description_and_a_picture(  # accepts: 003.59, 00
     [
         (["history", "post", "x", "--mime", "plain"], 2, "is not a MIME type"),
         (["history", "post", "x", "--react", "beefbeef"], 1, "no operation's id begins with beefbeef"),
-        (["history", "post", "x", "--react", "b"], 1, "is not the beginning of an id"),
+        (["history", "post", "x", "--react", "b"], 1, "is not the start of an id"),
         (["history", "post", ""], 2, "the note is empty"),
         (["history", "post", "hello", "--mime", "image/png"], 2, "a note of type image/png"),
         (["history", "post", "x" * 66_000], 1, "members would refuse that: 66019 bytes"),
-        (["history", "show", "nothing"], 1, "is not the beginning of an id"),
+        (["history", "show", "nothing"], 1, "is not the start of an id"),
         (["history", "log", "--author", "nobody"], 1, "no author matches 'nobody'"),
         (["history", "log", "--since", "yesterday"], 2, "is not a quantity"),
         (["history", "log", "--last", "-3"], 2, "--last: -3 is negative"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from covey.app.device.device import find_state, open_device
 from covey.cli.main import INTERRUPTED
 from tests.command import Here
 
@@ -28,3 +30,14 @@ def test_what_stays_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act
     ended = here.covey("message", action, str(tmp_path / "stick"))
     assert ended.code == INTERRUPTED
     assert ended.stderr.startswith(says.format(tmp_path / "stick"))
+
+
+def test_an_ephemeral_message_without_the_local_api_says_what_is_missing(tmp_path: Path) -> None:
+    here = Here(tmp_path, "hub")
+    words = ("message", "send", "--text", "x", "--ephemeral")
+    assert "hint: start it: covey run" in here.fails(*words, code=1)
+    with open_device(find_state(str(here.state))) as device:
+        lock = device.folder.locks.agent()
+        assert lock is not None
+        assert "hint: covey config set api.socket" in here.fails(*words, code=1)
+        os.close(lock)

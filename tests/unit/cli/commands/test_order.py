@@ -328,13 +328,13 @@ def test_who_has_not_said_that_it_obeys_is_waited_for_by_nobody(kim: Here) -> No
     new = identity("new")
     keys = [key_text("sign", new.signing_public), key_text("noise", new.noise_public)]
     kim.ok("group", "add", *keys, "--label", "new")
-    assert "none of 1 device is known to obey commands" in kim.fails(
+    assert "none of 1 device is known to allow orders" in kim.fails(
         "order", "run", "restart-pump", "--for", "label:new", code=1
     )
     said = kim.ok(
         "order", "run", "restart-pump", "--for", f"{device_name(new.signing_public)},{device_name(LEE.signing_public)}"
     )
-    assert "for 2 devices, 1 of which obey no operator" in said
+    assert "for 2 devices, 1 of which allow no orders" in said
     [given] = [each["id"] for each in kim.json("order")]
     _obeys(kim, new)
     assert _outcomes(kim, given) == {"waiting": 1, "excluded": 1}, "what it says later bears on later commands"

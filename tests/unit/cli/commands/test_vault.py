@@ -24,3 +24,8 @@ def test_who_writes_as_a_node_and_who_was_not_heard_is_said_by_label(tmp_path: P
     keys = [key_text("sign", LEE.signing_public), key_text("noise", LEE.noise_public)]
     device.ok("group", "add", *keys, "--label", "lee")
     assert f"1 not seen yet ({device_name(LEE.signing_public)} lee)" in device.covey("check").stdout
+
+
+def test_a_reader_is_made_only_of_a_copy_of_the_keys(tmp_path: Path) -> None:
+    reported = Here(tmp_path, "hub").fails("vault", "new-reader", str(tmp_path / "reader.key"), code=78)
+    assert "hint: on a collector: covey vault export-key reader.key" in reported
