@@ -140,5 +140,26 @@ def test_it_obeys_a_command_once_and_a_setting_and_its_group_hears_of_both(
     assert gateway.ok("history", "log", "--json").count("obeying") == 1
 
 
+@pytest.mark.broker
+def test_it_follows_who_is_in_its_group_until_it_is_removed_itself(
+    new_gateway: Callable[[str], Gateway], second: Second
+) -> None:
+    kim, gateway = new_gateway("kim"), new_gateway("gateway")
+    kim.ok("group", "create", "--capability", "collector")
+    kim.start("collect", "--no-sensors")
+    kim.invite(gateway)
+    gateway.start("run", "--no-sensors")
+    second.start("--invite", kim.ok("invite", "--no-wait").strip(), "--count", "100000", "--every", "200")
+    wait_until(lambda: _highest(kim) > 0, "a reading lands")
+    gateway.ok("history", "post", "before")
+    wait_until(lambda: second.said("operations"), "the note comes")
+    kim.ok("group", "remove", "gateway", "--yes")
+    wait_until(lambda: len(second.said("members")[-1]["members"]) == 2, "the device knows of the removal")
+    reached = len(second.said("acknowledged"))
+    wait_until(lambda: len(second.said("acknowledged")) > reached + 1, "readings land in the new epoch")
+    kim.ok("group", "remove", second.key[:8], "--yes")
+    wait_until(lambda: second.said("removed"), "the device knows of its own removal")
+
+
 def _highest(collector: Gateway) -> int:
     return max((value for name, _, _, value in landed(collector) if name == "count"), default=0)

@@ -365,6 +365,7 @@ class Device {
           const [raws, more] = readOperations(body)
           const { taken, lacking } = holding.takeOperations(tx, raws)
           if (taken) this.helped('HISTORY')
+          if (taken) this.say({ event: 'operations', taken })
           if (lacking || more) this.pullHistory(tx, holding, author)
           return null
         }
@@ -415,6 +416,7 @@ class Device {
       this.say({ event: 'member', group: holding.id, device: this.identity.id })
       setImmediate(() => this.connection?.up && this.beat(HERE))
     }
+    if (taken) this.say({ event: 'members', group: holding.id, members: [...holding.members().keys()], conflict: !holding.graph.current() })
     if (was && !holding.isMember) this.say({ event: 'removed', group: holding.id })
   }
 
