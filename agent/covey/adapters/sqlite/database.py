@@ -184,6 +184,15 @@ class Database:
             self.run("PRAGMA secure_delete = FAST")
             self._overwrote = True
 
+    @contextmanager
+    def leaving_no_copies(self) -> Iterator[None]:
+        """Overwrite what an insertion moves: the old place would keep a copy that no deletion finds."""
+        self.run("PRAGMA secure_delete = ON")
+        try:
+            yield
+        finally:
+            self.run("PRAGMA secure_delete = FAST")
+
     def _fold_what_was_overwritten(self) -> None:
         """Truncate the log; if another process is reading, after the next transaction."""
         with suppress(StorageError), translated():

@@ -14,7 +14,7 @@ from covey.adapters.sqlite.counters import Counters
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.file.high_water import HighWater
 from covey.adapters.sqlite.link.losses import Losses
-from covey.adapters.sqlite.link.outbox_growth import BYTES_OF_CLASS, OutboxGrowth
+from covey.adapters.sqlite.link.outbox_growth import BYTES_OF_CLASS, ERASED_CLASSES, OutboxGrowth
 from covey.adapters.sqlite.link.quarantine import Quarantine
 from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, OLDEST, PLACE_BITS, check_digest, digest, extend
 from covey.core.ids import BatchNumber, DeviceKey, Incarnation, LinkSeq, Place
@@ -50,9 +50,6 @@ _FORGOTTEN = "UPDATE device SET queued_messages = queued_messages - ?, queued_by
 
 _MAY_EXCEED = frozenset({MessageClass.CONTROL, MessageClass.HISTORY})
 """What is bounded by itself: one message of a recipient, or few."""
-
-_ERASED = frozenset({MessageClass.CONTROL, MessageClass.HISTORY})
-"""What may hold a group's secrets, or what was said in it: a group that is erased must not outlive itself here."""
 
 _GROW_OLDER = (
     "UPDATE device SET age = age + ? WHERE EXISTS (SELECT 1 FROM outbox WHERE expires IS NOT NULL) "
@@ -140,16 +137,16 @@ class Outbox:
             )
         self._growth.add(recipient, kind, size)
         place = base + link_seq
-        self._database.run(
-            "INSERT INTO outbox (id, seq, class, size, queued_at, number, digest, message) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                peer << PLACE_BITS | place,
-                *(seq, kind, size, now_us, number),
-                digest(place, seq, int(kind), message),
-                message,
-            ),
+        row = (
+            *(peer << PLACE_BITS | place, seq, kind, size, now_us, number),
+            *(digest(place, seq, int(kind), message), message),
         )
+        with self._database.leaving_no_copies() if self._growth.holds_of_groups else nullcontext():
+            self._database.run(
+                "INSERT INTO outbox (id, seq, class, size, queued_at, number, digest, message) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
         return Place(place)
 
     def limit_lifetime(self, recipient: DeviceKey, place: Place, lifetime_us: int) -> None:
@@ -245,8 +242,10 @@ class Outbox:
         [(rows, size, *of_classes)] = self._database.run(_COUNTED, bounds)
         if rows:
             by_class = dict(zip(BYTES_OF_CLASS, of_classes, strict=True))
-            of_groups = any(by_class.get(each) for each in _ERASED)
-            with self._database.overwriting() if of_groups else nullcontext():
+            of_groups = any(by_class.get(each) for each in ERASED_CLASSES)
+            moves = not of_groups and self._database.one("SELECT control_bytes + history_bytes FROM device")
+            copies = self._database.leaving_no_copies() if moves else nullcontext()
+            with self._database.overwriting() if of_groups else copies:
                 self._database.run("DELETE FROM outbox WHERE id BETWEEN ? AND ?", bounds)
             self._database.run(
                 "UPDATE peer SET queued_messages = queued_messages - ? WHERE signing_public = ?", (rows, recipient)

@@ -23,6 +23,9 @@ BYTES_OF_CLASS = {
 }
 """The device row's total of each class."""
 
+ERASED_CLASSES = frozenset({MessageClass.CONTROL, MessageClass.HISTORY})
+"""What may hold a group's secrets, or what was said in it: a group that is erased must not outlive itself here."""
+
 _GROWN = "UPDATE device SET queued_messages = queued_messages + ?, queued_bytes = queued_bytes + ?, " + ", ".join(  # noqa: S608 - our names
     f"{column} = {column} + ?" for column in BYTES_OF_CLASS.values()
 )
@@ -37,15 +40,19 @@ class OutboxGrowth:
         self._with_batches: set[DeviceKey] = set()
         self._bytes: Counter[MessageClass] = Counter()
         self._bytes_before = 0
+        self._of_groups_before = 0
         self._rows: dict[DeviceKey, tuple[int, int]] = {}
         database.remember(self._forget, self.write)
 
     def allocate(self, recipient: DeviceKey) -> tuple[int, int]:
         """Return the next (seq, link_seq) for a recipient."""
-        found = self._database.first("UPDATE device SET next_seq = next_seq + 1 RETURNING next_seq - 1, queued_bytes")
+        found = self._database.first(
+            "UPDATE device SET next_seq = next_seq + 1 "
+            "RETURNING next_seq - 1, queued_bytes, control_bytes + history_bytes"
+        )
         if found is None:
             raise DamagedStateError("the state database lacks a required row")
-        seq, self._bytes_before = found
+        seq, self._bytes_before, self._of_groups_before = found
         peer, base, link_seq = self._database.first(
             "INSERT INTO peer (signing_public, next_place) VALUES (?, 2) "
             "ON CONFLICT DO UPDATE SET next_place = next_place + 1 RETURNING id, base, next_place - 1 - base",
@@ -59,12 +66,19 @@ class OutboxGrowth:
         """The bytes of the outbox when numbers were allocated last, with all that was added since."""
         return self._bytes_before + self._bytes.total()
 
+    @property
+    def holds_of_groups(self) -> bool:
+        """Whether something waits that has to be erased with its group."""
+        return self._of_groups_before + sum(self._bytes[each] for each in ERASED_CLASSES) > 0
+
     def row(self, recipient: DeviceKey) -> tuple[int, int]:
         """Return the number of a recipient's queue, and the base of its places, as of when numbers were allocated."""
         known = self._rows.get(recipient)
         if known is None:
             known = self._database.first("SELECT id, base FROM peer WHERE signing_public = ?", (recipient,))
-            self._bytes_before = self._database.one("SELECT queued_bytes FROM device")
+            self._bytes_before, self._of_groups_before = self._database.first(
+                "SELECT queued_bytes, control_bytes + history_bytes FROM device"
+            )
         return known
 
     def add(self, recipient: DeviceKey, kind: MessageClass, size: int) -> None:

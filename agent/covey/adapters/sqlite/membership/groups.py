@@ -202,9 +202,9 @@ class GroupTables:
 
     def save_secret(self, group_id: GroupId, epoch_id: EpochId, secret: bytes, now_us: int) -> None:
         self._change()
-        self._database.run(
-            "INSERT OR IGNORE INTO epoch_secret VALUES (?, ?, ?, ?)", (group_id, epoch_id, secret, now_us)
-        )
+        row = (group_id, epoch_id, secret, now_us)
+        with self._database.leaving_no_copies():
+            self._database.run("INSERT OR IGNORE INTO epoch_secret VALUES (?, ?, ?, ?)", row)
 
     def secret(self, group_id: GroupId, epoch_id: EpochId) -> bytes | None:
         rows = self._database.run(
