@@ -69,7 +69,9 @@ _LACKS: dict[str, tuple[Mapping[str, str | None], str]] = {
 
 
 @pytest.mark.parametrize("lacking", _LACKS)
-def test_what_a_broker_lacks_is_found(tmp_path: Path, lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_properties_of_a_broker_are_found(
+    tmp_path: Path, lacking: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("covey.adapters.broker.visitor._ANSWER_S", 2.0)
     changes, said = _LACKS[lacking]
     settings = dict(changes)
@@ -187,7 +189,7 @@ def test_mistakes(tmp_path: Path, content: str | None, mode: int, code: int, mes
         b"\x30\x05\x00\x01\xff\x00x",  # a message whose topic is no UTF-8
     ],
 )
-def test_what_is_no_mqtt5_broker_is_said_once(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+def test_a_broker_without_mqtt5_is_reported_once(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
     monkeypatch.setattr("covey.adapters.broker.visitor._ANSWER_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
 

@@ -103,7 +103,7 @@ def _open_files() -> int:
     return len([*Path("/proc/self/fd").iterdir()])
 
 
-def test_who_stops_listening_leaves_no_connection(agent: tuple[AsyncClient, Gateway]) -> None:
+def test_a_client_that_stops_reading_leaves_no_connection(agent: tuple[AsyncClient, Gateway]) -> None:
     covey, _ = agent
 
     async def listen_in_vain() -> None:

@@ -156,7 +156,7 @@ def test_a_secret_reaches_the_program_and_nothing_else(fleet: Fleet) -> None:
     assert not any(_SECRET.encode() in each for each in lines)
 
 
-def test_what_an_operator_orders_is_done_once(fleet: Fleet) -> None:
+def test_an_order_of_an_operator_runs_once(fleet: Fleet) -> None:
     words = "a $(reboot) `x` ; | > b"
     order = fleet.order("note", line=words, seconds="0")
     assert (fleet.code(order), fleet.output(order), fleet.written()) == ("exit 0", b"wrote\n", [words])

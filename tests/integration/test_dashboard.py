@@ -160,7 +160,7 @@ def test_everybody_can_read_it_on_a_telephone_too(opens: Opens, scheme: str) -> 
     is_readable(page)
 
 
-def test_what_a_device_says_is_text(opens: Opens, fleet: CollectedFleet) -> None:
+def test_texts_of_devices_are_shown_as_text(opens: Opens, fleet: CollectedFleet) -> None:
     page, author, now_us = opens(), fleet.authors[0], time.time_ns() // 1000
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("covey.core.telemetry.batch.MAXIMUM_NAME_BYTES", 2_000_000)

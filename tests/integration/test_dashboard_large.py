@@ -68,7 +68,7 @@ def test_devices_that_are_away_are_named_or_counted_while_this_one_listens(fleet
     assert (len(found), found[-1]) == (4, "and 52 more devices are away")
 
 
-def test_what_a_browser_is_sent_does_not_grow_with_the_fleet(fleet: CollectedFleet) -> None:
+def test_data_sent_to_a_browser_does_not_grow_with_the_fleet(fleet: CollectedFleet) -> None:
     dashboard = Dashboard(lambda: open_device(fleet.folder), None, _DAY_US, 0.2)
     shown = dashboard.overview({"first": "400"})
     assert (shown["first"], len(shown["devices"]), shown["matching"], shown["is_read"]) == (400, 200, 1_101, False)
@@ -90,7 +90,7 @@ def test_last_values_follow_the_first_paint(
     assert last["summary"].endswith("nothing lost")
 
 
-def test_what_has_been_read_so_far_is_shown_while_the_rest_is_read(fleet: CollectedFleet) -> None:
+def test_the_part_read_so_far_is_shown_while_the_rest_is_read(fleet: CollectedFleet) -> None:
     view = FleetView()
     with open_device(fleet.folder) as device:
         view.take_members(device)

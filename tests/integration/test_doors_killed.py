@@ -88,7 +88,7 @@ def _has_landed(one: Gateway, first: int) -> bool:
     return any(each[0] == "tide/level" and each[3] >= first for each in landed(one))
 
 
-def test_what_comes_in_is_in_the_vault_once(new_gateway: Callable[[str], Gateway], tmp_path: Path) -> None:
+def test_received_readings_are_in_the_vault_once(new_gateway: Callable[[str], Gateway], tmp_path: Path) -> None:
     program, place = tmp_path / "counts.py", tmp_path / "place"
     program.write_text(_COUNTS)
     place.write_text("0")

@@ -62,7 +62,7 @@ def test_a_member_is_named_by_its_label_while_that_is_changed(one: Here, tmp_pat
 
 
 @pytest.mark.parametrize("mode", ["admin-invites", "public"])
-def test_who_may_not_let_others_in_makes_no_invite(one: Here, tmp_path: Path, mode: str) -> None:  # accepts: 003.07
+def test_a_member_that_may_not_invite_makes_no_invite(one: Here, tmp_path: Path, mode: str) -> None:  # accepts: 003.07
     two, three = Here(tmp_path, "two"), Here(tmp_path, "three")
     admin = one.json("group", "create", "--mode", mode)["members"][0]["name"]
     _add(one, two, "two")

@@ -306,7 +306,7 @@ def test_labels_that_look_alike_or_lie_are_shown_with_what_does_not(new_gateway:
     assert all(each in one.ok("group", "members") for each in fingerprints)
 
 
-def test_what_was_written_last_is_handed_over_before_a_group_is_left(new_gateway: NewGateway) -> None:
+def test_the_latest_entries_are_handed_over_before_a_group_is_left(new_gateway: NewGateway) -> None:
     one, two = _pair(new_gateway, "one", "two")
     two.ok("history", "post", "last words")
     one.end()

@@ -332,7 +332,7 @@ def test_what_nobody_keeps(pair: tuple[_Client, _Client, Gateway, Gateway]) -> N
     assert (503, "transient") in {(status, answer.get("error")) for status, answer in answers}
 
 
-def test_what_happens_while_a_program_begins_to_follow_is_not_passed_over(tmp_path: Path) -> None:
+def test_no_event_is_lost_while_a_program_starts_to_follow(tmp_path: Path) -> None:
     """An agent whose device is told something between its saying where the stream is and its end."""
     begun = b"id: 7\n\n"
     meanwhile = b'id: 8\nevent: operation\ndata: {"text": "meanwhile"}\n\n'

@@ -97,7 +97,7 @@ def test_a_laptop_hands_over_is_destroyed_and_the_broker_is_wiped(fleet: list[Ga
     assert _take(shed, taken) == texts, "once"
 
 
-def test_what_is_sent_is_handed_over_in_one_step(fleet: list[Gateway]) -> None:  # accepts: 002.05, 002.06
+def test_a_message_is_sent_and_handed_over_in_one_step(fleet: list[Gateway]) -> None:  # accepts: 002.05, 002.06
     """By a program through the agent's socket, and by a command that is online for its own time alone."""
     post, laptop, shed = fleet
     shed.kill()

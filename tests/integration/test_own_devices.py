@@ -14,7 +14,7 @@ pytestmark = pytest.mark.broker
 
 
 @pytest.mark.slow
-def test_what_the_laptop_joins_and_leaves_the_phone_does(
+def test_the_phone_joins_and_leaves_the_groups_of_the_laptop(
     new_gateway: Callable[[str], Gateway],
 ) -> None:  # accepts: 003.12, 003.51, 003.54, 003.61
     laptop, phone = new_gateway("laptop"), new_gateway("phone")

@@ -65,7 +65,7 @@ def test_another_operator_that_is_no_collector_pauses_a_release_and_goes_on_with
     assert [each["state"] for each in _standing(deputy)["said"]] == ["paused", "going"]
 
 
-def test_who_sleeps_when_a_release_is_aborted_never_begins(
+def test_a_device_that_sleeps_during_an_abort_never_starts(
     new_gateway: Callable[[str], Gateway], tmp_path: Path
 ) -> None:
     fleet = Fleet(new_gateway, tmp_path, ("one", "two"))
@@ -89,7 +89,7 @@ def test_who_sleeps_when_a_release_is_aborted_never_begins(
     assert "aborted by" in fleet.hub.ok("release", "status", name)
 
 
-def test_what_is_on_trial_when_a_release_is_aborted_falls_back(
+def test_a_trial_is_rolled_back_when_its_release_is_aborted(
     new_gateway: Callable[[str], Gateway], tmp_path: Path
 ) -> None:
     fleet = Fleet(new_gateway, tmp_path, ("one",))

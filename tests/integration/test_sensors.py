@@ -94,7 +94,7 @@ def test_meters_are_read_by_tcp_and_serial_line_and_a_silent_one_stops_none(
 
 
 @pytest.mark.broker
-def test_what_a_program_prints_lands_once(new_gateway: Callable[[str], Gateway], tmp_path: Path) -> None:
+def test_the_output_of_a_program_is_stored_once(new_gateway: Callable[[str], Gateway], tmp_path: Path) -> None:
     program = tmp_path / "counts.py"
     program.write_text(
         'import time\nfor n in range(3000):\n    print(\'{"n":"level","v":%d}\' % n, flush=True)\ntime.sleep(600)\n'
@@ -133,7 +133,7 @@ def test_a_sensor_is_tried_without_an_agent(tmp_path: Path) -> None:
 
 
 @pytest.mark.broker
-def test_what_a_broker_has_lands_though_the_agent_is_killed(
+def test_messages_at_the_broker_are_stored_after_the_agent_is_killed(
     new_gateway: Callable[[str], Gateway], tmp_path: Path
 ) -> None:
     one = new_gateway("one")

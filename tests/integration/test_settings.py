@@ -102,6 +102,6 @@ def test_a_program_has_its_settings_from_operators_and_answers(new_gateway: Call
     assert "hunter2" not in repr(setting) + repr(events) + shed.ok("setting", "get")
 
 
-def test_who_is_no_operator_sets_nothing(new_gateway: Callable[[str], Gateway]) -> None:
+def test_a_device_that_is_not_an_operator_cannot_set_values(new_gateway: Callable[[str], Gateway]) -> None:
     _, shed = _fleet(new_gateway)
     assert "not an operator" in shed.fails("setting", "set", "app.mode", "eco", code=1)

@@ -126,7 +126,7 @@ def test_fish_completes_what_is_in_the_state(here: Gateway, tmp_path: Path) -> N
     assert here.state.exists()
 
 
-def test_what_is_not_there_is_not_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_things_are_not_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COVEY_STATE", str(tmp_path / "none"))
     for kind, words in {"orders": "", "groups": "", "devices": "", "whom": "all\n"}.items():
         done = subprocess.run([*COVEY, "completion", "--words", kind], capture_output=True, text=True, check=True)

@@ -37,7 +37,7 @@ def _readings(vault: Path, key_file: Path) -> list[float]:
 
 
 @pytest.mark.broker
-def test_what_waited_for_a_collector_that_is_gone_reaches_the_tables(new_gateway: Make, tmp_path: Path) -> None:
+def test_messages_for_a_lost_collector_reach_the_tables(new_gateway: Make, tmp_path: Path) -> None:
     one, other, gateway = new_gateway("one"), new_gateway("other"), new_gateway("gateway")
     one.ok("group", "create", "--capability", "collector")
     vault, key_file = tmp_path / "vault", one.state / "vault.key"

@@ -114,7 +114,7 @@ def _whole(here: Here) -> set[str]:
     return {each["name"] for each in here.json("file", "list") if each["state"] == "here"} - {"one", "two"}
 
 
-def test_what_was_used_longest_ago_and_nobody_has_pinned_makes_room(full: Here, tmp_path: Path) -> None:
+def test_the_least_recently_used_unpinned_file_makes_room(full: Here, tmp_path: Path) -> None:
     (tmp_path / "newer").write_bytes(bytes(200_000))
     full.ok("file", "put", str(tmp_path / "newer"), "--no-pin")
     assert _whole(full) == {"large 0", "large 1", "newer"}

@@ -130,7 +130,7 @@ def test_check_says_who_is_obeyed(kim: Here) -> None:
 
 
 @pytest.mark.slow
-def test_who_is_pinned_nowhere_is_obeyed_nowhere(kim: Here) -> None:
+def test_an_operator_that_no_device_pinned_is_ignored(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     assert "this device obeys no operator" in kim.ok("group", "operators")
     assert "this device is not an operator" in kim.fails("group", "add-operator", "lee", code=1)

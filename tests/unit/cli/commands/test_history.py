@@ -35,7 +35,7 @@ def _entries(device: Here, *words: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_what_is_noted_is_logged_shown_and_verified(  # accepts: 003.04, 003.24, 003.66, 003.68, 003.77, 003.78
+def test_a_note_is_logged_shown_and_verified(  # accepts: 003.04, 003.24, 003.66, 003.68, 003.77, 003.78
     ann: Here,
 ) -> None:
     first = ann.json("history", "post", "pump 3 rattles")["id"]
@@ -177,7 +177,7 @@ def _late(author: Identity, manifest: GroupManifest, body: GroupProfile | Note, 
 
 
 @pytest.mark.slow
-def test_what_a_removed_member_hands_in_late_is_shown_as_void_and_changes_nothing(  # accepts: 003.29
+def test_late_entries_of_a_removed_member_are_void_and_change_nothing(  # accepts: 003.29
     ann: Here,
 ) -> None:
     ben = identity("ben")
@@ -266,7 +266,7 @@ def test_a_check_names_who_gave_what_rests_on_what_is_not_here(ann: Here) -> Non
 
 
 @pytest.mark.slow
-def test_what_a_checkpoint_covers_is_forgotten(ann: Here, tmp_path: Path) -> None:
+def test_history_covered_by_a_checkpoint_is_deleted(ann: Here, tmp_path: Path) -> None:
     ann.ok("history", "post", "nobody signs it")
     assert ann.json("history", "checkpoint")["code"] == "checkpoint_minority"
     assert "no valid checkpoint" in ann.fails("history", "delete", "--keep", "0", code=1)

@@ -108,7 +108,7 @@ def test_json_says_who_is_obeyed(kim: Here, pi: Here) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_accepted_is_shown_with_whose_invite_that_was(kim: Here) -> None:
+def test_an_accepted_invitation_is_shown_with_its_inviter(kim: Here) -> None:
     kim.ok("config", "set", "operations.operators", "")
     with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
         group_id: GroupId = opened.pick_group(None).group_id

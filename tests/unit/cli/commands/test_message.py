@@ -20,7 +20,9 @@ from tests.command import Here
         ("import", "interrupted: the messages read so far are imported; import the same files again to continue"),
     ],
 )
-def test_what_stays_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, says: str) -> None:
+def test_an_interrupted_transfer_says_what_it_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, says: str
+) -> None:
     def interrupt(*_: object) -> Iterator[object]:
         raise KeyboardInterrupt
         yield

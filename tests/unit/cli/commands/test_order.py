@@ -295,7 +295,7 @@ def test_a_mistake_with_a_secret_does_not_show_it(kim: Here, words: tuple[str, .
 
 
 @pytest.mark.slow
-def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
+def test_a_device_that_is_not_an_operator_cannot_give_orders(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     said = kim.fails("order", "run", "restart-pump", code=1)
     assert "this device is not an operator" in said
@@ -313,7 +313,7 @@ def test_more_operators_may_have_to_agree(kim: Here) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_no_command_is_shown_as_what_it_is(kim: Here) -> None:
+def test_an_order_that_is_not_a_command_is_shown_with_its_kind(kim: Here) -> None:
     order = kim.json("setting", "set", "app.mode", "eco")["id"]
     assert "app.mode = eco for all" in kim.ok("order", "show", order[:8])
     assert kim.json("order", "show", order[:8])["kind"] == "setting"
@@ -324,7 +324,7 @@ def test_what_is_no_command_is_shown_as_what_it_is(kim: Here) -> None:
 
 
 @pytest.mark.slow
-def test_who_has_not_said_that_it_obeys_is_waited_for_by_nobody(kim: Here) -> None:
+def test_no_command_waits_for_a_device_that_did_not_announce_to_obey(kim: Here) -> None:
     new = identity("new")
     keys = [key_text("sign", new.signing_public), key_text("noise", new.noise_public)]
     kim.ok("group", "add", *keys, "--label", "new")

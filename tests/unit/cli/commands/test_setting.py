@@ -23,7 +23,7 @@ def kim(tmp_path: Path) -> Here:
 
 
 @pytest.mark.slow
-def test_what_is_ordered_shows_in_the_difference_and_in_the_history(kim: Here) -> None:
+def test_an_ordered_value_is_in_the_difference_and_in_the_history(kim: Here) -> None:
     assert "no operator has set it" in kim.ok("setting", "history", "app.mode")
     assert "nothing is set" in kim.ok("setting", "diff")
     first = kim.json("setting", "set", "app.mode", "eco")
@@ -100,7 +100,7 @@ def test_a_mistake_is_reported_before_anything_is_ordered(
 
 
 @pytest.mark.slow
-def test_what_nobody_has_set_is_not_taken_back(kim: Here) -> None:
+def test_a_setting_that_no_operator_set_cannot_be_unset(kim: Here) -> None:
     assert "no operator has set app.mode for all" in kim.fails("setting", "unset", "app.mode", code=1)
     assert kim.json("setting", "history", "app.mode") == []
     kim.ok("setting", "set", "app.mode", "eco")
@@ -114,7 +114,7 @@ def test_a_word_that_is_no_setting_is_taken_for_no_setting(kim: Here) -> None:
     assert kim.ok("setting", "app.mode") == "no operator has set app.mode on this device\n"
 
 
-def test_who_is_no_operator_orders_nothing(kim: Here) -> None:
+def test_a_device_that_is_not_an_operator_cannot_give_orders(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     assert "not an operator" in kim.fails("setting", "set", "app.mode", "eco", code=1)
     StateFolder.at(kim.state).configuration.change({"operations.operators": ("covey-sign-nonsense",)})
@@ -143,7 +143,7 @@ def test_a_secret_is_given_by_stdin_or_a_file_and_never_shown(kim: Here, tmp_pat
     assert b"hunter2" not in state
 
 
-def test_what_is_secret_does_not_become_open_by_mistake(kim: Here) -> None:
+def test_a_secret_setting_does_not_become_readable_by_mistake(kim: Here) -> None:
     kim.ok("setting", "set", "app.token", "--secret", feed="hunter2")
     assert "is a secret, and" in kim.fails("setting", "set", "app.token", "hunter3", code=1)
     kim.ok("setting", "unset", "app.token")

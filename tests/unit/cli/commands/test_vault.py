@@ -14,7 +14,7 @@ LEE = identity("lee")
 
 
 @pytest.mark.slow
-def test_who_writes_as_a_node_and_who_was_not_heard_is_said_by_label(tmp_path: Path) -> None:
+def test_the_writer_of_a_node_is_named_by_its_label(tmp_path: Path) -> None:
     device = Here(tmp_path, "hub")
     device.ok("group", "create")
     device.ok("vault", "init")

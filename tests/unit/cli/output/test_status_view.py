@@ -32,7 +32,7 @@ def test_a_history_in_a_line(history: HistoryStatus, line: str) -> None:
     assert history_line(history) == line
 
 
-def test_what_came_of_orders_in_a_line() -> None:
+def test_the_results_of_orders_fit_one_line() -> None:
     assert what_came({"duplicates": 4}) == ""
     counters = {"attempts_not_an_operator": 2, "attempts_was_removed": 1, "commands_done": 37, "commands_failed": 2}
     expected = "; commands: 37 done, 2 failed; 3 orders refused: covey order refused"
