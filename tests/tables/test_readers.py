@@ -57,6 +57,7 @@ def test_a_wrong_query_is_reported_in_one_sentence(tables: str, capsys: pytest.C
     assert "Traceback" not in printed
 
 
+@pytest.mark.slow
 def test_the_shell_sees_what_came_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
