@@ -68,8 +68,8 @@ def test_who_reads_a_changed_setting_is_to_be_restarted_and_nobody_else(alone: H
         (["set", "alerts.webhook", "htp://x"], 78, "alerts.webhook must be a http:// or https:// address"),
         (["set", "alerts.mail_server", "mail.example.org"], 78, "must be a smtp:// or smtps:// address"),
         (["set", "telemetry.batch_readings", "many"], 78, "must be a whole number"),
-        (["get"], 2, "required: SETTING"),
-        (["set", "label"], 2, "required: VALUE"),
+        (["get"], 2, "missing: SETTING"),
+        (["set", "label"], 2, "missing: VALUE"),
         (["list", "labl"], 78, "did you mean 'label'?"),
     ],
 )
