@@ -233,14 +233,17 @@ class DeviceTest:
 
     @contextmanager
     def unanswered(self, check: str) -> Iterator[SeenMessage]:
-        """Answer nothing while a block looks at a batch that the device has just sent, for the first time or again."""
+        """Answer nothing while a block looks at a batch that the device has just sent for the first time.
+
+        A batch that it sends again will not do: the acknowledgement of the first copy may reach it after this begins.
+        """
         self.until(lambda: not self.peer.waits_for(self.device().signing_public))
         self.mute()
         since = time.monotonic()
 
         def sent() -> SeenMessage | None:
             batches = [each for each in self.seen.sequenced.values() if each.message.type is MessageType.TELEMETRY]
-            return next((each for each in batches if not each.settled and each.times[-1] > since), None)
+            return next((each for each in batches if not each.settled and each.times[0] > since), None)
 
         self.until(lambda: sent() is not None)
         found = sent()
