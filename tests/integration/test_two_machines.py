@@ -104,7 +104,7 @@ def _join(hub: Machine, gateway: Machine) -> None:
     joining = gateway.types("covey", "join", code, "--label", "greenhouse")
     words = [each.reads(r"verifier words: +(\S+ \S+ \S+ \S+)\s")[1] for each in (inviting, joining)]
     assert words[0] == words[1]
-    inviting.reads(r"let it in\? \[y/N\]")
+    inviting.reads(r"admit it\? \[y/N\]")
     inviting.types("y")
     assert (joining.ends(), inviting.ends()) == (0, 0), (joining.said, inviting.said)
     assert "greenhouse" in inviting.reads(r"joined: .*")[0]

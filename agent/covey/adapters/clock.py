@@ -67,7 +67,7 @@ class SystemClock:
 
 def was_never_set() -> bool:
     """Say whether the machine's clock says a time before the first Covey."""
-    return time.time() < PROGRAM_S
+    return time.time_ns() < PROGRAM_S * 1_000_000_000
 
 
 def _load_adjtimex() -> Callable[[], bool | None]:
