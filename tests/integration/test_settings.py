@@ -63,7 +63,9 @@ def test_an_operator_changes_settings_and_sees_the_results(new_gateway: Callable
 def test_waiting_for_a_setting_ends_by_what_devices_say(new_gateway: Callable[[str], Gateway]) -> None:
     kim, shed = _fleet(new_gateway)
     wait_until(lambda: len(kim.json("group", "members")) == 2, "the device is in")
-    assert "in use on 1 of 1 device" in kim.ok("setting", "set", "telemetry.batch_seconds", "2", "--for", "label:shed", "--wait")
+    assert "in use on 1 of 1 device" in kim.ok(
+        "setting", "set", "telemetry.batch_seconds", "2", "--for", "label:shed", "--wait"
+    )
     shed.end()
     late = kim.covey("setting", "set", "app.mode", "eco", "--for", "label:shed", "--wait", "--timeout", "0.1")
     assert (late.returncode, "in use on 0 of 1 device" in late.stdout) == (124, True)
