@@ -14,6 +14,14 @@ def count(number: int, noun: str, nouns: str = "") -> str:
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
 
 
+def size_text(size: int) -> str:
+    """Return bytes as people read them: `512 B`, `1.5 KiB`, `30.0 MiB`."""
+    for unit, length in (("MiB", 1024 * 1024), ("KiB", 1024)):
+        if size >= length:
+            return f"{size / length:.1f} {unit}"
+    return f"{size} B"
+
+
 def dropped_text(dropped: Mapping[Drop, int] | Mapping[str, int]) -> str:
     """Return how many readings were dropped, and why, behind something else; empty where none were."""
     why = [f"{count(number, 'reading')} {MEANINGS[Drop(reason)]}" for reason, number in dropped.items()]

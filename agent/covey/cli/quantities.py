@@ -21,14 +21,6 @@ def date_text(wall_us: int) -> str:
         return "at no time"
 
 
-def size_text(size: int) -> str:
-    """Return bytes as people read them: `512 B`, `1.5 KiB`, `30.0 MiB`."""
-    for unit, length in (("MiB", 1024 * 1024), ("KiB", 1024)):
-        if size >= length:
-            return f"{size / length:.1f} {unit}"
-    return f"{size} B"
-
-
 def read_bytes(option: str, text: str, smallest: int, largest: int) -> int:
     """Return a size in bytes.
 

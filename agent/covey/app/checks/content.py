@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
 from covey.app.content.status import content_status, store_trouble
-from covey.app.wording import count
+from covey.app.wording import count, size_text
 from covey.core.content.secrets import EpochSecrets
 from covey.core.group.manifest import MAILBOX
 from covey.errors import ConfigurationError, StorageError
@@ -43,10 +43,11 @@ def content(device: Examined) -> Iterator[Seen]:
         )
     if status.pinned_bytes > _NEARLY_FULL * status.maximum_bytes:
         yield warning(
-            f"pinned files take {status.pinned_bytes} of {status.maximum_bytes} bytes: other files have almost no room",
+            f"pinned files take {size_text(status.pinned_bytes)} of {size_text(status.maximum_bytes)}: "
+            "other files have almost no room",
             "covey file delete, covey file unpin, or covey config set content.maximum_mb",
         )
-    line = f"{count(status.here, 'file')} here, {status.here_bytes} of {status.maximum_bytes} bytes"
+    line = f"{count(status.here, 'file')} here, {size_text(status.here_bytes)} of {size_text(status.maximum_bytes)}"
     line += f"; fetching {status.wanted}" if status.wanted else ""
     yield ok(line if status.peers is None else f"{line}; {count(status.peers, 'peer')} on this network")
 
@@ -83,7 +84,7 @@ def mailbox(device: Examined) -> Iterator[Seen]:
         from covey.app.relays.mailbox import mailbox_status
 
         status = mailbox_status(device.opened)
-        line = f"{count(status.blobs, 'envelope')}, {status.bytes} of {status.maximum_bytes} bytes"
+        line = f"{count(status.blobs, 'envelope')}, {size_text(status.bytes)} of {size_text(status.maximum_bytes)}"
         if status.bytes > 0.8 * status.maximum_bytes:
             yield warning(
                 f"{line}: nearly full", "'covey mailbox status' shows for which devices; raise mailbox.maximum_mib"

@@ -26,7 +26,7 @@ from covey.app.checks.relays import acl, credential, duplicate, relay, relay_acc
 from covey.app.checks.telemetry import doors, sensors
 from covey.app.documents import DAY_S
 from covey.app.telemetry.collecting import vault_place
-from covey.app.wording import count, duration
+from covey.app.wording import count, duration, size_text
 from covey.errors import CoveyError, UnknownGroupError, UnsupportedError, hint_of_errno
 from covey.limits.units import MIB
 from covey.ports import UDP_PREFIX
@@ -193,7 +193,7 @@ def group(device: Examined) -> Iterator[Seen]:
 def outbox(device: Examined) -> Iterator[Seen]:
     """How full it is, and how long the oldest message has waited."""
     seen = device.status.outbox
-    line = f"{count(seen.messages, 'message')}, {seen.bytes} of {seen.maximum_bytes} bytes"
+    line = f"{count(seen.messages, 'message')}, {size_text(seen.bytes)} of {size_text(seen.maximum_bytes)}"
     if seen.full:
         yield error(
             f"{line}: full", "'covey status' shows the recipients; raise outbox.maximum_bytes if the disk has room"
@@ -242,7 +242,7 @@ def vault(device: Examined) -> Iterator[Seen]:
     if not device.folder.vault_key.exists():
         yield Level.SKIPPED, "this device is not a collector", ""
     elif "://" in place:
-        yield ok(f"{place}, {device.status.landing_bytes} bytes waiting to be stored")
+        yield ok(f"{place}, {size_text(device.status.landing_bytes)} waiting to be stored")
     elif not folder.is_dir() or not os.access(folder, os.W_OK):
         yield error(
             f"{folder} cannot be written", "check that its disk is mounted and that it belongs to the agent's user"
@@ -250,7 +250,7 @@ def vault(device: Examined) -> Iterator[Seen]:
     elif shutil.disk_usage(folder).free < _LEAST_FREE_BYTES:
         yield error(f"{folder}: no room left", "free some space; senders keep their data until then")
     else:
-        yield ok(f"{folder}, {device.status.landing_bytes} bytes waiting to be stored")
+        yield ok(f"{folder}, {size_text(device.status.landing_bytes)} waiting to be stored")
 
 
 def agreement(device: Examined) -> Iterator[Seen]:

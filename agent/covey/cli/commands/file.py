@@ -29,14 +29,14 @@ from covey.app.content.patches import fetch_smallest
 from covey.app.device.device import Device
 from covey.app.documents import to_json
 from covey.app.orders.commands import check_may_order, give_command, readers_of
-from covey.app.wording import count
+from covey.app.wording import count, size_text
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option, seconds_option, selector_option
 from covey.cli.output.command_view import print_ordered, seconds_to_wait, wait_for_devices, wait_options
 from covey.cli.output.file_offering import offer_options, offer_patch_with_progress, patch_text, put_with_progress
 from covey.cli.output.progress_line import ProgressLine, bar_text
 from covey.cli.output.terminal import confirm, explained_interruption, print_fields, print_json, print_table
-from covey.cli.quantities import date_text, size_text
+from covey.cli.quantities import date_text
 from covey.core.ids import labelled_name, printable
 from covey.errors import DamagedFileError, UsageError
 

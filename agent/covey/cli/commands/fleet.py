@@ -15,13 +15,13 @@ from covey.app.fleet.devices import SELF
 from covey.app.fleet.fleet import KINDS, Listed
 from covey.app.fleet.troubles import lost_in_words
 from covey.app.groups.groups import pick_device
-from covey.app.wording import count
+from covey.app.wording import count, size_text
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
 from covey.cli.output.live_screen import interval_option, read_interval, watch
 from covey.cli.output.status_view import duration
 from covey.cli.output.terminal import print_json, table_lines
-from covey.cli.quantities import read_us, size_text
+from covey.cli.quantities import read_us
 from covey.core.ids import DeviceKey, labelled_name, printable
 from covey.errors import UsageError
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from covey.app.fleet.fleet import vault_of
 from covey.app.groups.groups import pick_device
 from covey.app.telemetry.curves import Window, curves
-from covey.app.wording import reading_name
+from covey.app.wording import reading_name, size_text
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
 from covey.cli.output.progress_line import ProgressLine
 from covey.cli.output.terminal import print_json
-from covey.cli.quantities import read_us, size_text
+from covey.cli.quantities import read_us
 from covey.core.ids import labelled_name, printable
 from covey.errors import LocalError
 

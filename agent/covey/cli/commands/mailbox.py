@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from covey.app.agent.daemon import run_agent
 from covey.app.agent.roles import configured_roles
 from covey.app.documents import to_json
-from covey.app.wording import count
+from covey.app.wording import count, size_text
 from covey.cli.device_options import device_api, on_device, state_folder
 from covey.cli.grammar import Parser, json_option, seconds_option
 from covey.cli.output.handing_over import WAIT_S, hand_over, report_handed_over
 from covey.cli.output.status_view import duration
 from covey.cli.output.terminal import confirm, print_json, print_table
-from covey.cli.quantities import size_text
 from covey.core.ids import printable
 from covey.errors import LocalError
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from covey.app.content.content import put_file
 from covey.app.content.patches import offer_patch
+from covey.app.wording import size_text
 from covey.cli.output.progress_line import ProgressLine, bar_text
 from covey.cli.output.terminal import explained_interruption
-from covey.cli.quantities import size_text
 from covey.core.ids import printable
 
 if TYPE_CHECKING:

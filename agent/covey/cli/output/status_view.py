@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
-from covey.app.wording import count, dropped_text
+from covey.app.wording import count, dropped_text, size_text
 from covey.core.ids import labelled_name, printable
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def overview(status: Status) -> Iterator[str]:
         yield f"joining  {count(status.pending_joins, 'request')} not answered yet"
     if status.waiting_invitations:
         yield f"invited  {count(status.waiting_invitations, 'invitation')} to answer: covey request"
-    line = f"outbox   {count(outbox.messages, 'message')}, {outbox.bytes} of {outbox.maximum_bytes} bytes"
+    line = (
+        f"outbox   {count(outbox.messages, 'message')}, {size_text(outbox.bytes)} of {size_text(outbox.maximum_bytes)}"
+    )
     if outbox.messages:
         classes = ", ".join(f"{name} {size}" for name, size in to_json(outbox.bytes_by_class).items() if size)
         line += f" ({classes}), the oldest for {duration(outbox.oldest_seconds or 0)}"
@@ -75,7 +77,7 @@ def _kept(status: Status) -> Iterator[str]:
     if status.content is not None:
         yield f"files    {_files(status.content)}"
     if (mailbox := status.mailbox) is not None:
-        size = f"{mailbox.bytes} of {mailbox.maximum_bytes} bytes"
+        size = f"{size_text(mailbox.bytes)} of {size_text(mailbox.maximum_bytes)}"
         yield f"mailbox  {count(mailbox.blobs, 'envelope')} for {count(len(mailbox.inboxes), 'device')}, {size}"
 
 
