@@ -30,7 +30,7 @@ def test_a_gateway_is_not_made_a_collector_by_mistake(device: Here) -> None:
     device.ok("group", "create")
     with (
         open_device(find_state(str(device.state))) as opened,
-        pytest.raises(LocalError, match="no collector") as caught,
+        pytest.raises(LocalError, match="not a collector") as caught,
     ):
         found_collectors_group(opened)
     assert "covey group profile --capability collector" in caught.value.hint
