@@ -81,5 +81,5 @@ def collector_role(device: Device, vault: str | None) -> Collector:
         lambda: _is_nearly_full(location, device.folder.path),
     )
     note_vault_place(device, vault)
-    report("info", f"storing telemetry in {location}; to read it, covey tables needs {key_file.path}")
+    report("info", f"storing telemetry in {location}; its readers need the key in {key_file.path}")
     return collector
