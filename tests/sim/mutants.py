@@ -55,7 +55,6 @@ from covey.core.membership.membership import Membership, Spreading
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.pairing.pending import OpenInvite
-from covey.core.receiving import handlers as handlers_module
 from covey.core.receiving import receiver as receiver_module
 from covey.core.receiving.acknowledgements import Acknowledgements
 from covey.core.vault.key_file import KeyFile
@@ -426,7 +425,6 @@ MUTANTS = (
         347,
     ),
     Mutant("votes that cross decide nothing", {(GroupActions, "decide"): _nothing}, 7_660_025),
-    Mutant("votes that become enough decide nothing", {(handlers_module, "own_votes"): lambda *_: []}, 40_002_023),
     Mutant("a lost secret is asked for for ever", {(GroupMaintenance, "_renews"): lambda *_: False}, 7_506_170),
     Mutant(
         "what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 40_003_999

@@ -67,7 +67,7 @@ def test_an_agent_with_a_history_writes_nothing_while_nothing_happens(
     ann.ok("history", "checkpoint")
     clock = Clock()
     watch = _Watch(ann.state, clock)
-    monkeypatch.setattr("covey.app.device.device.SystemClock", lambda: clock)
+    monkeypatch.setattr("covey.app.device.device.SystemClock", lambda _earliest_us: clock)
     monkeypatch.setattr("covey.app.device.relay_access.make_relays", lambda *_: [Relay()])
 
     def run(runtime: Runtime, until: Callable[[], bool]) -> None:
