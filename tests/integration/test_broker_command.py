@@ -108,7 +108,7 @@ def test_the_credential_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["enrol"], 2, "required: HEX"),
+        (["enrol"], 2, "missing: HEX"),
         (["init", "a" * 64], 2, "one argument too many"),
         (["enrol", "ab" * 31], 2, "64 lower-case hex digits"),
         (["enrol", "../" * 21 + "a", "--ca", "ca"], 2, "64 lower-case hex digits"),

@@ -287,7 +287,7 @@ def test_a_device_that_is_not_here_is_added_by_its_keys(new_gateway: NewGateway)
     assert "no answer yet" in two.fails("join", "-", "--timeout", "2", feed=added["uri"], code=124), "nor for two again"
     mistyped = keys["signing_key"][:-1] + ("a" if keys["signing_key"][-1] != "a" else "b")
     assert "key" in one.fails("group", "add", mistyped, keys["noise_key"], code=2)
-    assert "required: KEY" in one.fails("group", "add", keys["signing_key"], code=2)
+    assert "missing: KEY" in one.fails("group", "add", keys["signing_key"], code=2)
 
 
 def test_labels_that_look_alike_or_lie_are_shown_with_what_does_not(new_gateway: NewGateway) -> None:
