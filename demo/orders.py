@@ -39,9 +39,9 @@ class OrdersByStick:
         except StorageError:
             return []  # a file was replaced meanwhile
         return [
-            f"{row['what']} for {row['for_whom']}: {row['result']}"
+            f"{row['what']} for {row['selector']}: {row['result']}"
             for row in orders
-            if row["author"] == self.operator and row["result"] and row["heard_us"] < self.broker_back_us
+            if row["author"] == self.operator and row["result"] and row["reported_us"] < self.broker_back_us
         ]
 
     def are_obeyed(self, tables: Path) -> bool:
