@@ -18,7 +18,7 @@ Read `node.py` first, which holds the machines; then the way in (`receiving/`) a
     vault       segments and manifests at rest
     routing     boards behind gateways, and the collectors that telemetry goes to
     receiving   handlers of each type of message
-    orders      who may order what; settings and commands
+    orders      permissions of operators; settings and commands
     actions     running the actions that commands name
     content     files of any size
     mailbox     members that keep envelopes for devices that sleep

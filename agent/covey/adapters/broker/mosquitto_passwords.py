@@ -17,6 +17,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
@@ -40,6 +41,7 @@ _ROUNDS = 101
 _SALT_BYTES = 12
 _PASSWORD_BYTES = 24
 _SECRET_BYTES = 32
+_SECRET = re.compile(rb"[0-9a-f]{%d}" % (2 * _SECRET_BYTES))
 _LEGIBLE = "abcdefghijkmnpqrstuvwxyz23456789"
 _ENROLMENT_LENGTH = 8
 
@@ -88,7 +90,7 @@ def remove_device(passwords: Path, user_name: str) -> bool:
         accounts, turns = _read_accounts(passwords), _read_turns(passwords)
         if accounts.pop(user_name, None) is None:
             return False
-        turns[user_name] = turns.get(user_name, 0) + 1  # first: whoever had that password never has it again
+        turns[user_name] = turns.get(user_name, 0) + 1  # written first: no later account gets the removed password
         _write_turns(passwords, turns)
         _write_accounts(passwords, accounts)
     return True
@@ -179,11 +181,21 @@ def _write_turns(passwords: Path, turns: dict[str, int]) -> None:
 
 
 def _secret(passwords: Path) -> bytes:
-    """Return the secret from which device passwords are derived; drawn at the first call."""
+    """Return the secret from which device passwords are derived; drawn at the first call.
+
+    Raises:
+        ConfigurationError: the file is damaged: passwords derived from it might be guessed.
+    """
     kept = _beside(passwords, "secret")
     if not kept.exists():
         _write_beside(passwords, "secret", secrets.token_hex(_SECRET_BYTES).encode())
-    return kept.read_bytes()
+    secret = kept.read_bytes()
+    if not _SECRET.fullmatch(secret):
+        raise ConfigurationError(
+            f"{kept} is damaged",
+            hint="restore it from a backup, or delete it: accounts keep their passwords, and new ones get a new secret",
+        )
+    return secret
 
 
 def _password(secret: bytes, user_name: str, turn: int) -> str:
@@ -196,7 +208,12 @@ def _beside(passwords: Path, kind: str) -> Path:
 
 
 def _write_beside(passwords: Path, kind: str, content: bytes) -> None:
-    replace_file(_beside(passwords, kind), content, 0o600, like=passwords.stat() if passwords.exists() else None)
+    """Write a file for those that may change the password file; others may not read it, whatever that one's mode."""
+    like = None
+    if passwords.exists():
+        found = passwords.stat()
+        like = os.stat_result((found.st_mode & ~0o007, *tuple(found)[1:]))
+    replace_file(_beside(passwords, kind), content, 0o600, like=like)
 
 
 def draw_enrolment_password() -> str:
@@ -216,8 +233,8 @@ def share_enrolment(passwords: Path, password: str | None) -> None:
         _secret(passwords)  # from the first backup on
         if password is None:
             kept.unlink(missing_ok=True)
-        else:  # whoever may change the passwords may read it: members that invite
-            replace_file(kept, password.encode(), 0o600, like=passwords.stat())
+        else:
+            _write_beside(passwords, "enrolment", password.encode())
     except OSError as error:
         raise storage_error("write", kept, error) from error
 

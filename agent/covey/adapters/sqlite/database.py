@@ -186,7 +186,10 @@ class Database:
 
     @contextmanager
     def leaving_no_copies(self) -> Iterator[None]:
-        """Overwrite what an insertion moves: the old place would keep a copy that no deletion finds."""
+        """Overwrite what is moved or deleted meanwhile: the old place would keep a copy that no later deletion finds.
+
+        Unlike `overwriting`, it does not fold the log: whoever erases a group does.
+        """
         self.run("PRAGMA secure_delete = ON")
         try:
             yield

@@ -166,7 +166,7 @@ class DeviceTest:
         return self.until(lambda: self.seen.connections > connections, wait_s)
 
     def restart_program(self) -> None:
-        """Kill the device's program and start it anew, or ask a person to do so."""
+        """Kill the device's program and restart it, or ask a person to do so."""
         if self.program is None:
             self.report("kill the device now (SIGKILL, or cut its power), and start it again")
             return

@@ -4,7 +4,7 @@
 2. If a sensor waits for its feed (a broker's messages), its readings are committed at once, and the feed is notified. A
    sensor's position is committed with its readings, so that no reading is stored twice. Without a recipient, or with a
    full outbox, nothing more is taken: the feeds fill up, and then wait.
-3. Each sensor's state is stored for `covey status` and the metrics, and logged when it changes, no more often than the
+3. Each sensor's state is stored for `covey status` and the metrics, and logged when it changes, at most as often as the
    limits say.
 """
 

@@ -246,15 +246,7 @@ def _order(device: Device, manifest: GroupManifest, entry: OfferedFile, options:
     elif not options.wait:
         order = {**to_json(given.order), "devices": given.devices, "obeying": given.obeying}
         print_json({**to_json(entry), "order": order})
-    if not options.wait:
-        return 0
-    return wait_for_devices(
-        device,
-        manifest,
-        given.order.id,
-        seconds_to_wait(wait=options.wait, timeout=options.timeout),
-        as_json=options.json,
-    )
+    return wait_for_devices(device, manifest, given.order.id, options)
 
 
 def _get(device: Device, options: argparse.Namespace) -> None:

@@ -99,15 +99,7 @@ def _run(device: Device, options: argparse.Namespace) -> int:
         print_ordered(given)
     elif not options.wait:
         print_json({**to_json(given.order), "devices": given.devices, "obeying": given.obeying})
-    if not options.wait:
-        return 0
-    return wait_for_devices(
-        device,
-        manifest,
-        given.order.id,
-        seconds_to_wait(wait=options.wait, timeout=options.timeout),
-        as_json=options.json,
-    )
+    return wait_for_devices(device, manifest, given.order.id, options)
 
 
 def _arguments(words: list[str], option: str, example: str) -> dict[str, str]:
@@ -217,13 +209,7 @@ def _show(device: Device, options: argparse.Namespace) -> int:
     if found.outcomes["elsewhere"] and options.wait:
         raise LocalError(f"devices do not report to this device: {whom_results_go_to(found)}")
     if options.wait:
-        return wait_for_devices(
-            device,
-            manifest,
-            found.order.id,
-            seconds_to_wait(wait=options.wait, timeout=options.timeout),
-            as_json=options.json,
-        )
+        return wait_for_devices(device, manifest, found.order.id, options)
     if options.output is not None:
         _output(device, found, options)
     else:

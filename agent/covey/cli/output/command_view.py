@@ -23,6 +23,8 @@ from covey.errors import UsageError
 from covey.limits.actions import MAXIMUM_RESULT_WHY_BYTES
 
 if TYPE_CHECKING:
+    import argparse
+
     from covey.app.device.device import Device
     from covey.app.orders.operators import OrderEntry
     from covey.cli.grammar import Parser
@@ -72,8 +74,16 @@ def lacking(order: OrderEntry) -> str:
     return f"{more} must approve it: covey order approve {order.id[:8]}" if missing > 0 else ""
 
 
-def wait_for_devices(device: Device, manifest: GroupManifest, order: str, seconds: float, *, as_json: bool) -> int:
-    """Wait until every device has reported of an order, by its whole id, and show what; return the exit code."""
+def wait_for_devices(device: Device, manifest: GroupManifest, order: str, options: argparse.Namespace) -> int:
+    """With --wait, wait until every device has reported on an order, and show what; return the exit code.
+
+    Args:
+        order: its whole id.
+        options: with those of `wait_options`, and `json`.
+    """
+    seconds = seconds_to_wait(wait=options.wait, timeout=options.timeout)
+    if not options.wait:
+        return 0
     known, looked_at = -1, 0.0
     report: CommandReport | None = None
 
@@ -89,7 +99,7 @@ def wait_for_devices(device: Device, manifest: GroupManifest, order: str, second
     with explained_interruption(lambda: stands), ProgressLine(plain=True) as line:
         wait_until(device, finished, seconds)
     report = _command(device, manifest, order)
-    show_command(report, device.clock.wall_us(), as_json=as_json)
+    show_command(report, device.clock.wall_us(), as_json=options.json)
     if not report.finished:
         return TIME_UP
     if report.failed or not report.devices:

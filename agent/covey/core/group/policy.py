@@ -1,4 +1,4 @@
-"""Who may change what in a group, by its mode: pure functions of the state before the change (docs/protocol/).
+"""Permissions to change a group, by its mode: pure functions of the state before the change (docs/protocol/).
 
     1. The issuer is a member (000.13). In a public group a stranger may add itself as a plain member, if it changes
        nothing else (003.09) and there are fewer than `SELF_JOINED_MEMBERS`.

@@ -10,8 +10,8 @@
 3. A member that still believes in a destroyed group gets the REVOKE; a removed member gets the manifests up to its
    removal, and nothing later (`former_members.py`). Nothing else is accepted from a device that shares no group with
    this one.
-4. Reports, requests and the messages of rule 3 go no more often than `pacing.py` allows, and not while a control
-   message waits for the device, because that may be the news. Requests for manifests are exempt, unless such a request
+4. `pacing.py` paces reports, requests and the messages of rule 3. None goes while a control message waits for the
+   device, because that may be the news. Requests for manifests are exempt, unless such a request
    waits.
 5. A device that learns of another history of the same group asks for what it lacks (`history/asking.py`), after the
    manifests that this history may name, and answers.

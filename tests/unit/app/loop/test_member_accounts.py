@@ -9,6 +9,7 @@ import pytest
 from covey.adapters.broker.authority import PasswordAuthority
 from covey.adapters.broker.mosquitto_passwords import device_accounts, draw_enrolment_password, hash_password
 from covey.app.loop.member_accounts import MemberAccounts
+from covey.errors import ConfigurationError
 from tests.fleet import Device, carry, found
 
 
@@ -108,3 +109,21 @@ def test_a_password_file_that_cannot_be_changed_is_reported_and_stops_nothing(hu
     hub.turn()
     assert len(hub.said) == 1
     assert "cannot be checked" in hub.said[0]
+
+
+def test_the_secret_behind_passwords_is_for_those_alone_that_may_change_them(tmp_path: Path) -> None:
+    passwords = tmp_path / "passwords"
+    passwords.touch()
+    passwords.chmod(0o644)  # as a careless administrator leaves it: it holds only hashes
+    PasswordAuthority(passwords).share("beetroot")
+    beside = [each for each in tmp_path.iterdir() if each.suffix in {".secret", ".enrolment"}]
+    assert [each.stat().st_mode & 0o777 for each in beside] == [0o640, 0o640]
+
+
+@pytest.mark.parametrize("content", [b"", b"3f"], ids=["emptied", "cut"])
+def test_no_password_follows_from_a_damaged_secret(tmp_path: Path, content: bytes) -> None:
+    hub = _Hub(tmp_path)
+    (hub.broker / "passwords.secret").write_bytes(content)
+    with pytest.raises(ConfigurationError, match="is damaged"):
+        hub.authority.reinstate(["ab" * 32])
+    assert device_accounts(hub.broker / "passwords") == set()

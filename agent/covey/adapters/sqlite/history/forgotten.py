@@ -156,7 +156,8 @@ class ForgottenOperations:
             "manifest_version, kind, late, length(raw), frontier, node, ?, ? FROM operation WHERE arrival = ?",
             (*rows, b"".join(operation.parents), target_of(operation), arrival),
         )
-        self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))
+        with self._database.overwriting():
+            self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))
 
     def forget(self, group_id: GroupId) -> None:
         """Forget that there were any in a group."""

@@ -88,5 +88,7 @@ class Inbox:
 
     def consume(self, identifier: int) -> None:
         """Forget a blob that the application has taken; another process may have done so."""
-        for (size,) in self._database.run("DELETE FROM inbox WHERE id = ? RETURNING length(body)", (identifier,)):
+        with self._database.leaving_no_copies():
+            rows = self._database.run("DELETE FROM inbox WHERE id = ? RETURNING length(body)", (identifier,))
+        for (size,) in rows:
             self._database.run("UPDATE device SET inbox_bytes = inbox_bytes - ?", (size,))

@@ -314,7 +314,8 @@ class MessagesAhead:
         return True
 
     def drop(self, number: int) -> None:
-        self._database.run("DELETE FROM message_ahead WHERE id = ?", (number,))
+        with self._database.leaving_no_copies():
+            self._database.run("DELETE FROM message_ahead WHERE id = ?", (number,))
 
 
 class Departures:

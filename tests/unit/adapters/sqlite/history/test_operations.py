@@ -93,3 +93,17 @@ def test_the_last_operation_of_a_log_is_not_forgotten() -> None:
         tables.add(said(ALICE, Note("text/plain", b"the last")), 1, 0)
         [shape] = tables.shapes(GROUP_ID)
         assert tables.forgotten.take([shape.arrival]) == 0
+
+
+def test_notes_that_are_deleted_leave_no_copy_in_the_file(tmp_path: Path) -> None:
+    ann = Device("ann", tmp_path)
+    group_id, word = found(ann), "what was said in the group "
+    for number in range(60):
+        _write(ann, group_id, f"{number} " + word * (1 + number % 13 * 12))
+    operations = ann.store.operations
+    with ann.store.transaction():
+        assert operations.forgotten.take(range(1, 60)) > 50
+    with ann.store.transaction():
+        ann.store.groups.forget(group_id)
+    ann.stop()
+    assert word.encode() not in ann.path.read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import closing
 from pathlib import Path
 
@@ -33,3 +34,23 @@ def test_one_sender_that_fills_the_inbox_keeps_no_other_one_out(
         assert not deliver(b"d", 9), "all of it is full"
         store.inbox.consume(1)
         assert deliver(b"d", 9)
+
+
+def test_what_was_read_leaves_no_copy_in_the_file(tmp_path: Path) -> None:
+    chance, path = random.Random(8), tmp_path / "state.sqlite"  # a seed that left a copy
+    key, group_id, word = DeviceKey(b"k" * 32), GroupId(b"g" * 32), b"what was said in the group "
+    with closing(SqliteStore(path, Incarnation(b"incarnat"))) as store:
+        for number in range(1, 251):
+            body = word + chance.randbytes(chance.choice((60, 300, 700, 900, 1500, 3000)))
+            seq, incarnation = LinkSeq(number), Incarnation(bytes(8))
+            with store.transaction():
+                assert store.inbox.deliver(
+                    Message(MessageType.BLOB, key, key, group_id, incarnation, number, seq, 1, body, b"raw"), 7
+                )
+            waiting = store.inbox.arrived(1000)
+            with store.transaction():
+                if chance.random() < 0.5:
+                    store.inbox.consume(chance.choice(waiting)[0])
+        with store.transaction():
+            store.groups.forget(group_id)
+    assert word not in path.read_bytes()
