@@ -109,7 +109,8 @@ def test_each_mistake_is_named(breaks: tuple[str, ...], expected: dict[str, str]
     code, document = _tested("sensor", *breaks, wait_s=12)
     assert (code, document["conformant"]) == (1, False)
     failed = _sentences(document, "fail")
-    assert {check: failed.get(check, "") for check in expected if expected[check] not in failed.get(check, "")} == {}
+    wrong = {check: failed.get(check, "") for check in expected if expected[check] not in failed.get(check, "")}
+    assert wrong == {}, document["checks"]
 
 
 @pytest.mark.processes
