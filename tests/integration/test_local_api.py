@@ -12,6 +12,7 @@ import socket
 import socketserver
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -120,6 +121,25 @@ def test_a_stream_brings_what_is_to_come(pair: tuple[_Client, _Client, Gateway, 
     first, second, _, _ = pair
     found = _follow(first, 20, lambda: [second.ok("POST", "/v1/send", str(number).encode()) for number in range(20)])
     assert [base64.b64decode(each["body"]).decode() for each in found] == [str(number) for number in range(20)]
+
+
+def test_clients_at_the_same_time_share_the_loop_and_none_is_lost_or_doubled(
+    pair: tuple[_Client, _Client, Gateway, Gateway],
+) -> None:
+    first, second, _, _ = pair
+    bodies = [f"{client}-{number}".encode() for client in range(8) for number in range(10)]
+
+    def send(body: bytes) -> int:
+        status, _ = second.ask("POST", "/v1/send?to=nobody" if body.endswith(b"-3") else "/v1/send", body)
+        return status
+
+    with ThreadPoolExecutor(8) as clients:
+        answers = dict(zip(bodies, clients.map(send, bodies), strict=True))
+    refused = {body for body in bodies if body.endswith(b"-3")}
+    assert {body for body, status in answers.items() if status == 400} == refused
+    assert {body for body, status in answers.items() if status == 200} == set(bodies) - refused
+    found = _follow(first, len(bodies) - len(refused))
+    assert sorted(base64.b64decode(each["body"]) for each in found) == sorted(set(bodies) - refused)
 
 
 def test_publish_in_every_format(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:

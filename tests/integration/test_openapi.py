@@ -21,6 +21,7 @@ from urllib3.connection import HTTPConnection
 
 from covey.app.api.operations import _FOLLOW_S_MAX, api_description
 from covey.app.api.service import _Answers
+from covey.app.device.shared_commits import SharedCommits
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
@@ -121,7 +122,10 @@ def test_it_describes_what_is_served(session: requests.Session) -> None:
     assert session.get("http://covey/openapi.json").json() == DESCRIPTION
     parameters = {each["name"]: each for each in DESCRIPTION["paths"]["/v1/publish"]["post"]["parameters"]}
     assert parameters["batch"]["schema"]["maximum"] == MAXIMUM_BATCH_READINGS
-    routes = {(route.method, route.pattern) for route in _Answers(cast("Any", None)).routes()}
+    routes = {
+        (route.method, route.pattern)
+        for route in _Answers(cast("Any", None), SharedCommits(cast("Any", None), lambda: None)).routes()
+    }
     described = {
         (method.upper(), path.replace("{id}", "([0-9]{1,18})").replace("{ref}", "([^/]{1,1024})"))
         for path, methods in DESCRIPTION["paths"].items()

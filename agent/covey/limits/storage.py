@@ -82,6 +82,12 @@ only a hostile admin causes."""
 EVENT_MEMBERS = 64
 """Members that one event names of those who came or went; the group itself lists all."""
 
+SHARED_COMMIT_WAIT_US = 3_000
+"""How long a commit waits for callers who shared the last one: less than a card's sync takes."""
+
+SHARED_COMMIT_BYTES = 256 * KIB
+"""Content of one shared commit, or a single larger request: a card at 5 MB/s takes a twentieth of a second for it."""
+
 IDEMPOTENCY_KEYS = 4_096
 """Requests whose idempotency keys are kept: at one a second an hour's; clients retry within minutes."""
 

@@ -255,6 +255,11 @@ class SqliteStore:
         """Read the state as it is now until the end: what others commit meanwhile may show after it."""
         return self.database.reading()
 
+    @property
+    def changes(self) -> int:
+        """How many rows this connection has written, within the open transaction or before it."""
+        return self.database.connection.total_changes
+
     def after_commit(self, change: Callable[[], None]) -> None:
         self.database.after_commit(change)
 

@@ -19,6 +19,7 @@ from covey.adapters.systemd import Systemd
 from covey.adapters.wake_pipe import WakePipe
 from covey.app.device.device import device_on
 from covey.app.device.pins import FirstOperator, somebody_is_pinned
+from covey.app.device.shared_commits import SharedCommits
 from covey.app.groups.own_devices import own_devices_role
 from covey.app.groups.whole_chain import WholeChain
 from covey.app.history.roles import forgetting_role, signing_role
@@ -111,7 +112,8 @@ def _run(
     set_least(device.config.log.level)
     device.live.follow(("log.level",), lambda config: set_least(config.log.level))
     wakes = WakePipe(device.folder.wake_pipe, device.waking.wake)
-    with stop_signals() as early, closing(wakes), _local_api(device):
+    commits = SharedCommits(device.store, device.waking.wake)
+    with stop_signals() as early, closing(wakes), _local_api(device, commits), closing(commits):
         device.folder.state_file.change_mark(device.store)
         with suppress(StorageError):  # a power cut can have come between what overwrote a secret and its folding
             device.store.fold()
@@ -120,6 +122,7 @@ def _run(
             device,
             [
                 device.ephemeral,
+                commits,
                 *roles(device),
                 signing_role(device),
                 forgetting_role(device),
@@ -165,7 +168,7 @@ def _agent_locks(folder: StateFolder) -> Iterator[None]:
 
 
 @contextmanager
-def _local_api(device: Device) -> Iterator[None]:
+def _local_api(device: Device, commits: SharedCommits) -> Iterator[None]:
     name = device.config.api.socket
     if not name:
         yield
@@ -173,7 +176,7 @@ def _local_api(device: Device) -> Iterator[None]:
     from covey.app.api.service import serve
 
     try:
-        api = serve(device, device.folder.path / name)
+        api = serve(device, commits, device.folder.path / name)
     except StorageError as error:
         report("error", f"no local API: {error}")
         yield

@@ -13,10 +13,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from covey.app.checks.metrics import metrics_of
 from covey.app.checks.status import outbox_of, status_of
+from covey.app.device.device import pick_group
 from covey.app.groups.groups import pick_member
 from covey.app.loop.relay_loop import wait_until
 from covey.app.telemetry.publisher import device_publisher
@@ -36,10 +38,15 @@ if TYPE_CHECKING:
     from covey.app.history.pages import HistoryQuery
     from covey.app.relays.documents import HandedOver, Outbox
     from covey.app.telemetry.doors import DoorStatus
+    from covey.app.telemetry.publisher import Publisher
+    from covey.core.node import Node
+    from covey.core.now import Now
     from covey.core.telemetry.reading import Reading
 
 
 _DIGEST_BYTES = 16
+_PARSING = Lock()
+"""Requests are parsed one at a time: a parsed body takes many times its bytes."""
 
 
 def check_key(key: str | None) -> None:
@@ -52,7 +59,12 @@ def check_key(key: str | None) -> None:
         raise UsageError(f"an idempotency key must have 1 to {IDEMPOTENCY_KEY_LENGTH} printable ASCII characters")
 
 
-def once(records: Idempotency, key: str | None, request: tuple[object, ...], work: Callable[[], int]) -> int:
+def digest_of(*request: object) -> bytes:
+    """Return what a request is recognised by, with its key."""
+    return hashlib.blake2b(repr(request).encode(), digest_size=_DIGEST_BYTES).digest()
+
+
+def once(records: Idempotency, key: str | None, digest: bytes, work: Callable[[], int]) -> int:
     """Do the work, unless the request that names this key was done before; return its result. Inside a transaction.
 
     Raises:
@@ -62,7 +74,6 @@ def once(records: Idempotency, key: str | None, request: tuple[object, ...], wor
     check_key(key)
     if key is None:
         return work()
-    digest = hashlib.blake2b(repr(request).encode(), digest_size=_DIGEST_BYTES).digest()
     found = records.find(key)
     if found is None:
         result = work()
@@ -75,11 +86,23 @@ def once(records: Idempotency, key: str | None, request: tuple[object, ...], wor
     return found[1]
 
 
-class OpenedDevice:
-    """Implements `device_api.DeviceApi`."""
+Commit = Callable[[Callable[["Node", "Now"], int], int], int]
+"""Does some work, with content of so many bytes, in a transaction; returns its result once it is committed."""
 
-    def __init__(self, device: Device) -> None:
+
+class OpenedDevice:
+    """Implements `device_api.DeviceApi`.
+
+    Without a `commit` of its agent (`SharedCommits.commit`) each request to queue something is a commit of its own.
+    """
+
+    def __init__(self, device: Device, commit: Commit | None = None) -> None:
         self._device = device
+        self._commit = commit or self._commit_alone
+
+    def _commit_alone(self, work: Callable[[Node, Now], int], _size: int) -> int:
+        with self._device.store.transaction():
+            return work(self._device.node, self._device.now())
 
     def status(self) -> Status:
         return status_of(self._device)
@@ -103,12 +126,12 @@ class OpenedDevice:
     def publish(self, content: bytes, content_type: str, batch: int | None, key: str | None) -> int:
         """Queue a request's readings durably, all or none; return how many those were."""
         check_key(key)
-        device = self._device
-        publisher = device_publisher(device, batch)
-        for each in readings_of_request(content, content_type, device.clock.monotonic_us()):
-            publisher.add(each.name, each.unit, each.time_us, each.value)
-        request = ("publish", content, content_type, batch)
-        return publisher.flush(device.node, lambda work: once(device.store.idempotency, key, request, work))
+        with _PARSING:
+            publisher = device_publisher(self._device, batch)
+            for each in readings_of_request(content, content_type, self._device.clock.monotonic_us()):
+                publisher.add(each.name, each.unit, each.time_us, each.value)
+            size = publisher.close()
+        return self._queued(publisher, size, key, digest_of("publish", content, content_type, batch))
 
     def write_lines(self, content: bytes, precision: str, key: str | None = None) -> int:
         """Queue the readings of some lines of InfluxDB's protocol durably; return how many those were.
@@ -120,37 +143,50 @@ class OpenedDevice:
             ReadingError: some lines break a rule; the others are queued.
         """
         check_key(key)
-        device, lines = self._device, read_lines(content, precision)
-        publisher = device_publisher(device)
-        for each in lines.readings:
-            publisher.add(each.name, each.unit, each.time_us, each.value)
-        timed = all(each.time_us is not None for each in lines.readings)
+        with _PARSING:
+            lines, publisher = read_lines(content, precision), device_publisher(self._device)
+            for each in lines.readings:
+                publisher.add(each.name, each.unit, each.time_us, each.value)
+            size = publisher.close()
+            timed = all(each.time_us is not None for each in lines.readings)
+            refused, reasons = lines.refused, lines.reasons
+            del lines
         digest = hashlib.blake2b(precision.encode() + b" " + content, digest_size=16).hexdigest()
-        request = ("lines",) if key is None else ("lines", precision, content)
         named = f"lines {digest}" if timed and key is None else key
-        queued = publisher.flush(device.node, lambda work: once(device.store.idempotency, named, request, work))
-        if lines.refused:
-            more = f"; and {lines.refused - len(lines.reasons)} more" if lines.refused > len(lines.reasons) else ""
+        request = digest_of("lines") if key is None else digest_of("lines", precision, content)
+        queued = self._queued(publisher, size, named, request)
+        if refused:
+            more = f"; and {refused - len(reasons)} more" if refused > len(reasons) else ""
             raise ReadingError(
-                f"{count(lines.refused, 'line')} refused, {count(queued, 'reading')} of the others queued: "
-                f"{'; '.join(lines.reasons)}{more}"
+                f"{count(refused, 'line')} refused, {count(queued, 'reading')} of the others queued: "
+                f"{'; '.join(reasons)}{more}"
             )
         return queued
+
+    def _queued(self, publisher: Publisher, size: int, key: str | None, request: bytes) -> int:
+        records = self._device.store.idempotency
+        if not size:
+            return 0
+        return self._commit(
+            lambda node, now: once(records, key, request, lambda: publisher.queue(node, now)),
+            size,
+        )
 
     def send(
         self, content: bytes, group: str | None, to: str | None, expires_s: int | None, key: str | None = None
     ) -> int:
         """Queue a blob durably; return for how many devices."""
-        device = self._device
+        check_key(key)
+        records = self._device.store.idempotency
+        request = b"" if key is None else digest_of("send", content, group, to, expires_s or 0)
+        lifetime_us = expires_s * 1_000_000 if expires_s else None
 
-        def queue() -> int:
-            manifest = device.pick_group(group)
+        def queue(node: Node, now: Now) -> int:
+            manifest = pick_group(node, group)
             recipient = None if to is None else pick_member(manifest, to).keys.signing_public
-            lifetime_us = expires_s * 1_000_000 if expires_s else None
-            return device.node.send_blob(manifest.group_id, content, device.now(), recipient, lifetime_us)
+            return node.send_blob(manifest.group_id, content, now, recipient, lifetime_us)
 
-        with device.store.transaction():
-            return once(device.store.idempotency, key, ("send", content, group, to, expires_s or 0), queue)
+        return self._commit(lambda node, now: once(records, key, request, lambda: queue(node, now)), len(content))
 
     def send_ephemeral(self, content: bytes, group: str | None) -> int:
         """Refuse: only a running agent speaks with those who are there now.

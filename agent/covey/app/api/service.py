@@ -1,8 +1,9 @@
 """The local API's service: answers requests by `DeviceApi` on the agent's own state.
 
-Each request opens the store as a command would, and none needs the agent's loop. The operations stand in
-`api_operations.py`; `GET /openapi.json` describes them. Publishing and sending are durable before they are answered;
-a blob comes again until the client, which then has it durably, deletes it.
+The agent's loop queues what clients publish and send: requests that come at about the same time share a commit, and
+each is answered after it (`app/device/shared_commits.py`). All other requests open the store as a command would, and do
+not need the loop. The operations stand in `operations.py`; `GET /openapi.json` describes them. A blob comes again until
+the client, which then has it durably, deletes it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from covey.adapters.journal import report
@@ -38,6 +38,7 @@ from covey.limits.units import KIB
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from covey.app.device.shared_commits import SharedCommits
     from covey.app.openapi import Endpoint
     from covey.client import Blob
 
@@ -59,21 +60,21 @@ _BLOBS = 16
 """Read at a time: a client that takes none costs no memory."""
 
 
-def serve(agent: Device, path: Path) -> LocalApi:
+def serve(agent: Device, commits: SharedCommits, path: Path) -> LocalApi:
     """Listen, for the agent of this device.
 
     Raises:
         ConfigurationError: the socket cannot be there.
     """
-    return LocalApi(path, agent.config.api.group, _Answers(agent).routes(), report)
+    return LocalApi(path, agent.config.api.group, _Answers(agent, commits).routes(), report)
 
 
 class _Answers:
     """The operations on one device."""
 
-    def __init__(self, agent: Device) -> None:
+    def __init__(self, agent: Device, commits: SharedCommits) -> None:
         self._agent = agent
-        self._publishing = Lock()
+        self._shared = OpenedDevice(agent, commits.commit)
         self._content = ContentAnswers(self._opened)
 
     def routes(self) -> tuple[Route, ...]:
@@ -135,22 +136,17 @@ class _Answers:
 
     def _publish(self, request: Request) -> Answer:
         batch = int(request.query["batch"]) if "batch" in request.query else None
-        with self._publishing, self._opened() as device:  # one at a time: parsed, a body takes many times its bytes
-            queued = OpenedDevice(device).publish(request.body, request.content_type, batch, request.key)
-            return _document(QueuedReadings(queued))
+        queued = self._shared.publish(request.body, request.content_type, batch, request.key)
+        return _document(QueuedReadings(queued))
 
     def _write_lines(self, request: Request) -> Answer:
-        with self._publishing, self._opened() as device:
-            OpenedDevice(device).write_lines(request.body, request.query.get("precision", "ns"), request.key)
+        self._shared.write_lines(request.body, request.query.get("precision", "ns"), request.key)
         return NoContent()
 
     def _send(self, request: Request) -> Answer:
         query = request.query
         expires_s = int(query.get("expires", 0))
-        with self._opened() as device:
-            recipients = OpenedDevice(device).send(
-                request.body, query.get("group"), query.get("to"), expires_s, request.key
-            )
+        recipients = self._shared.send(request.body, query.get("group"), query.get("to"), expires_s, request.key)
         return _document(QueuedBlob(len(request.body), recipients))
 
     def _hand_over(self, request: Request) -> Answer:

@@ -87,23 +87,28 @@ class Device:
         return node
 
     def pick_group(self, name: str | None) -> GroupManifest:
-        """Return the group that a person means: by the beginning of its id, or the only one.
+        """Return the group that a person means, as `pick_group` does."""
+        return pick_group(self.node, name)
 
-        The group of the person's own devices is meant by name alone, unless there is no other.
 
-        Raises:
-            LocalError: none, or more than one.
-        """
-        joined = self.node.groups.joined()
-        groups = joined if name else [each for each in joined if each.mode is not Mode.PERSONAL] or joined
-        matching = [group for group in groups if group.group_id.hex().startswith(name or "")]
-        if len(matching) == 1:
-            return matching[0]
-        if not groups:
-            raise LocalError("this device is in no group", hint="covey group create, or covey join")
-        known = ", ".join(group.group_id.hex()[:8] for group in groups)
-        what = f"which group? {len(matching)} match" if matching else f"no group's id begins with '{name}'"
-        raise LocalError(what, hint=f"--group with one of: {known}")
+def pick_group(node: Node, name: str | None) -> GroupManifest:
+    """Return the group that a person means: by the beginning of its id, or the only one.
+
+    The group of the person's own devices is meant by name alone, unless there is no other.
+
+    Raises:
+        LocalError: none, or more than one.
+    """
+    joined = node.groups.joined()
+    groups = joined if name else [each for each in joined if each.mode is not Mode.PERSONAL] or joined
+    matching = [group for group in groups if group.group_id.hex().startswith(name or "")]
+    if len(matching) == 1:
+        return matching[0]
+    if not groups:
+        raise LocalError("this device is in no group", hint="covey group create, or covey join")
+    known = ", ".join(group.group_id.hex()[:8] for group in groups)
+    what = f"which group? {len(matching)} match" if matching else f"no group's id begins with '{name}'"
+    raise LocalError(what, hint=f"--group with one of: {known}")
 
 
 def _note_carriage(node: Node, config: Config, store: SqliteStore) -> None:

@@ -99,26 +99,34 @@ class Publisher:
             LocalError: no collector, or the outbox is full; the readings are still here.
             StorageError: the disk refused; the readings are still here.
         """
-        self._close(self._timed_here)
-        self._close(self._asserted)
-        if not self._closed:
+        if not self.close():
             return 0
         now = Now(self._clock.monotonic_us(), self._clock.wall_us())
-
-        def queue() -> int:
-            group_id = self._group(node)
-            for body, count in self._closed:
-                node.telemetry.send(group_id, body, count, now)
-            node.telemetry.count_replaced_times(self._replaced_times)
-            return self.waiting
-
         with self._store.transaction():
-            readings = once(queue)
+            readings = once(lambda: self.queue(node, now))
         self._closed = []
         self._opened_us = None
         self._replaced_times = 0
         self._believed_us = 0
         return readings
+
+    def close(self) -> int:
+        """Close the open batches; return the bytes of all closed ones."""
+        self._close(self._timed_here)
+        self._close(self._asserted)
+        return sum(len(body) for body, _ in self._closed)
+
+    def queue(self, node: Node, now: Now) -> int:
+        """Put the closed batches into the outbox, inside a transaction; return how many readings those are.
+
+        Raises:
+            LocalError: no collector, or the outbox is full.
+        """
+        group_id = self._group(node)
+        for body, count in self._closed:
+            node.telemetry.send(group_id, body, count, now)
+        node.telemetry.count_replaced_times(self._replaced_times)
+        return self.waiting
 
     def _believes(self, time_us: int) -> bool:
         wall_us = self._clock.wall_us()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.api.opened_device import once
+from covey.app.api.opened_device import digest_of, once
 from covey.errors import IdempotencyError, UsageError
 from covey.limits.storage import IDEMPOTENCY_KEY_LENGTH, IDEMPOTENCY_KEYS
 from tests.fleet import Device, found
@@ -27,7 +27,7 @@ class _Sender:
             return ann.node.send_blob(self.group_id, content, ann.now)
 
         with ann.store.transaction():
-            return once(ann.store.idempotency, key, ("send", content), work)
+            return once(ann.store.idempotency, key, digest_of("send", content), work)
 
     @property
     def queued(self) -> int:
@@ -65,7 +65,7 @@ def test_what_is_rolled_back_was_not_done(sender: _Sender) -> None:
         lambda: once(
             sender.ann.store.idempotency,
             "a",
-            ("send", b"photo"),
+            digest_of("send", b"photo"),
             lambda: sender.ann.node.send_blob(sender.group_id, b"photo", sender.ann.now),
         )
     )
