@@ -82,6 +82,12 @@ only a hostile admin causes."""
 EVENT_MEMBERS = 64
 """Members that one event names of those who came or went; the group itself lists all."""
 
+WRITES_LOOK_US = 600_000_000
+"""Between two looks at how much the agent has written: the kernel counts, so only the display is late."""
+
+WRITES_NOTED_BYTES = 512 * KIB
+"""Bytes that the agent writes before it notes them: the note costs 8 kB, less than a fiftieth of that."""
+
 SHARED_COMMIT_WAIT_US = 3_000
 """How long a commit waits for callers who shared the last one: less than a card's sync takes."""
 

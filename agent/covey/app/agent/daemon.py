@@ -15,11 +15,13 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report, set_least
+from covey.adapters.process_writes import ProcessWrites
 from covey.adapters.systemd import Systemd
 from covey.adapters.wake_pipe import WakePipe
 from covey.app.device.device import device_on
 from covey.app.device.pins import FirstOperator, somebody_is_pinned
 from covey.app.device.shared_commits import SharedCommits
+from covey.app.device.storage_writes import StorageWrites
 from covey.app.groups.own_devices import own_devices_role
 from covey.app.groups.whole_chain import WholeChain
 from covey.app.history.roles import forgetting_role, signing_role
@@ -50,10 +52,14 @@ def run_agent(
         LocalError: an agent runs already on this state.
         StorageError: the database cannot be opened.
     """
-    identity = folder.identity()
+    identity, writes = folder.identity(), ProcessWrites()
     try:
         with _agent_locks(folder):
-            while _ran_until_restart(folder, identity, roles, lands_telemetry=lands_telemetry):
+
+            def counted(device: Device) -> Sequence[AgentRole]:
+                return [*roles(device), StorageWrites(device.store, writes, device.now())]
+
+            while _ran_until_restart(folder, identity, counted, lands_telemetry=lands_telemetry):
                 report("notice", "restarting with the settings that operators set")
     finally:
         identity.wipe()

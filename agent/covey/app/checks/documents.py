@@ -184,6 +184,16 @@ class OperatorsStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenStatus:
+    """What the agent wrote to this machine's storage, at most in the last 7 days that it ran, as Linux counts it: in
+    pages of 4 KiB, without the file system's journal and what a card rewrites by itself."""
+
+    bytes: Count
+    seconds: Annotated[Count, Says(description="running time in which they were written")]
+    bytes_per_day: Annotated[Count | None, Says(description="average; null: counted for less than a day")]
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """How the device is."""
 
@@ -219,6 +229,9 @@ class Status:
     )
     content: Annotated[
         ContentStatus | None, Says(description="files of its groups; null: none stored or requested")
+    ] = None
+    written: Annotated[
+        WrittenStatus | None, Says(description="bytes written to storage; null: not counted yet, or not by this kernel")
     ] = None
 
     @property

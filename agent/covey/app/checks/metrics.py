@@ -18,6 +18,7 @@ from covey import errors
 from covey.adapters.files import replace_durably
 from covey.app.checks.documents import Status
 from covey.app.content.status import NEARBY_BYTES, NEARBY_FILES
+from covey.app.device.storage_writes import WRITTEN_COUNTER
 from covey.app.documents import to_json
 from covey.core.actions.results import IN_WORDS
 from covey.core.orders.attempts import CODES
@@ -113,6 +114,13 @@ def families(status: Status) -> Iterator[Family]:
             [({"reason": code}, counters.get(f"{reason}_{code}", 0)) for code in codes],
         )
     yield from _about_orders(counters)
+    yield Family(
+        "covey_written_bytes",
+        "counter",
+        "Bytes that the agent has written to storage, as Linux counts them in pages of 4 KiB",
+        [({}, counters.get(WRITTEN_COUNTER, 0))],
+        "bytes",
+    )
     for name, meaning in (
         ("duplicates", "Duplicate messages"),
         ("refused_full", "Messages refused for lack of space; they stay with their sender"),

@@ -24,11 +24,13 @@ from covey.app.checks.documents import (
     RelayStatus,
     SalvageStatus,
     Status,
+    WrittenStatus,
 )
 from covey.app.content.status import content_status
 from covey.app.device.carriage import announced_payloads, fits, too_large
 from covey.app.device.known_labels import own_label
 from covey.app.device.pins import somebody_is_pinned
+from covey.app.device.storage_writes import lately_written
 from covey.app.documents import DAY_S
 from covey.app.loop.key_rotation import CONDITION
 from covey.app.loop.takeovers import CopySign, seen_cuts
@@ -194,7 +196,13 @@ def status_of(device: Device) -> Status:
         troubles=own.troubles,
         mailbox=mailbox,
         content=content_status(device, running=own.running),
+        written=_written(device),
     )
+
+
+def _written(device: Device) -> WrittenStatus | None:
+    found = lately_written(device.store)
+    return None if found is None else WrittenStatus(found.bytes, found.seconds, found.per_day)
 
 
 def _mailboxes(device: Device) -> tuple[dict[DeviceKey, tuple[str, ...]], MailboxStatus | None]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from covey.app.documents import to_json
+from covey.app.documents import DAY_S, to_json
 from covey.app.wording import count, dropped_text, size_text
 from covey.core.ids import labelled_name, printable
 
 if TYPE_CHECKING:
-    from covey.app.checks.documents import HistoryStatus, MemberStatus, Status
+    from covey.app.checks.documents import HistoryStatus, MemberStatus, Status, WrittenStatus
     from covey.app.content.documents import ContentStatus
 
 DEVICES_HEAD = ("device", "label", "presence", "last seen", "waiting", "since", "acknowledged")
@@ -30,6 +30,14 @@ def _files(content: ContentStatus) -> str:
     for number, what in ((content.wanted, "on the way"), (content.wrong, "wrong")):
         text += f", {number} {what}" if number else ""
     return text if content.peers is None else f"{text}; {count(content.peers, 'peer')} on this network"
+
+
+def _written(written: WrittenStatus) -> str:
+    """Say how much the agent writes to storage."""
+    if written.bytes_per_day is None:
+        return f"{size_text(written.bytes)} to storage in {duration(written.seconds)}"
+    days = round(written.seconds / DAY_S)
+    return f"{size_text(written.bytes_per_day)} a day to storage (last {count(days, 'day')} of running)"
 
 
 def overview(status: Status) -> Iterator[str]:
@@ -63,6 +71,8 @@ def overview(status: Status) -> Iterator[str]:
         classes = ", ".join(f"{name} {size}" for name, size in to_json(outbox.bytes_by_class).items() if size)
         line += f" ({classes}), the oldest for {duration(outbox.oldest_seconds or 0)}"
     yield line
+    if (written := status.written) is not None:
+        yield f"written  {_written(written)}"
     labels = {each.device: each.label for each in status.members}
     for queue in status.queues:
         if queue.kept_by:

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from covey.app.checks.documents import CatchUpStatus, HistoryStatus, OtherHeads
-from covey.cli.output.status_view import history_line, what_came
+from covey.app.checks.documents import (
+    BytesByClass,
+    CatchUpStatus,
+    HistoryStatus,
+    OperatorsStatus,
+    OtherHeads,
+    OutboxStatus,
+    RelayStatus,
+    Status,
+    WrittenStatus,
+)
+from covey.cli.output.status_view import history_line, overview, what_came
 
 FETCHED = CatchUpStatus("0a1b2c3d", "pump", 240, 0, more=1_060, seconds=1)
 WAITING = CatchUpStatus("0a1b2c3d", "pump", 5, 3, more=0, seconds=1)
@@ -37,3 +47,37 @@ def test_the_results_of_orders_fit_one_line() -> None:
     counters = {"attempts_not_an_operator": 2, "attempts_was_removed": 1, "commands_done": 37, "commands_failed": 2}
     expected = "; commands: 37 done, 2 failed; 3 orders refused: covey order refused"
     assert what_came(counters) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "line"),
+    [
+        (WrittenStatus(1_200_000, 600, None), "written  1.1 MiB to storage in 10 min"),
+        (WrittenStatus(70_000_000, 604_800, 10_000_000), "written  9.5 MiB a day to storage (last 7 days of running)"),
+    ],
+)
+def test_the_wear_of_a_card_in_a_line(written: WrittenStatus, line: str) -> None:
+    status = Status(
+        device="0123abcd",
+        label="gate",
+        agent="running",
+        relay=RelayStatus("mqtt://a", "up", 5),
+        relays=(),
+        clock_synchronised=True,
+        outbox=OutboxStatus(0, 0, 100, BytesByClass(0, 0, 0, 0), None),
+        queues=(),
+        members=(),
+        groups=(),
+        boards=(),
+        sensors=(),
+        operators=OperatorsStatus(1, ()),
+        salvage=None,
+        pending_joins=0,
+        waiting_invitations=0,
+        noise_key_seconds=None,
+        landing_bytes=0,
+        counters={},
+        troubles=(),
+        written=written,
+    )
+    assert line in list(overview(status))
