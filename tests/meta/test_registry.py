@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from enum import IntEnum
 
@@ -13,6 +14,7 @@ from covey.adapters.lan import discovery
 from covey.adapters.mqtt.settings import parse_url
 from covey.core.actions import results
 from covey.core.actions.results import CommandState
+from covey.core.checkpoints import checkpoints
 from covey.core.group.features import Feature
 from covey.core.group.manifest import RULES, Mode, Role
 from covey.core.group.policy import Action
@@ -21,16 +23,20 @@ from covey.core.history.kinds import KINDS, OperationKind
 from covey.core.history.personal import Holding
 from covey.core.history.releases import ReleaseState
 from covey.core.mailbox.messages import Hook, Number
+from covey.core.orders import attempts
 from covey.core.orders.selector import SelectorKind
 from covey.core.pairing import invite
 from covey.core.pairing import messages as pairing
+from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.uri import GROUP_URI_PREFIX
 from covey.core.presence.status import State
 from covey.core.settings.states import SettingState
-from covey.core.telemetry.batch import ClockKind, Kind
+from covey.core.telemetry.batch import DEFLATE, RAW, ClockKind, Kind
 from covey.core.wire import announcement, cbor, envelope, message, topics
 from covey.core.wire.history_file import PartKind
 from covey.core.wire.message import LossReason, MessageType
+from covey_boards import updates
+from covey_boards.device import updating
 from covey_boards.shared import line_orders
 from covey_boards.shared import messages as line
 from tests.meta.source_tree import ROOT, sources
@@ -133,6 +139,58 @@ def test_codes_of_orders_are_listed() -> None:
     assert {each for each in listed if each.startswith("action_")} == of_commands
     said = {text for text in _texts() if text.startswith("setting_")}
     assert {each for each in listed if each.startswith("setting_")} <= said
+
+
+def test_codes_that_people_are_told_are_listed() -> None:
+    assert {row[0] for row in _rows("Codes of attempts")} == {attempts.NO_OPERATOR, attempts.REMOVED, attempts.TOO_FEW}
+    words = {each for each in vars(checkpoints).values() if isinstance(each, str) and each.startswith("checkpoint_")}
+    assert {row[0] for row in _rows("Codes of checkpoints")} == words
+    assert {row[0] for row in _rows("Endings of ceremonies")} == {each.value for each in Ending}
+
+
+def test_codecs_and_states_of_a_firmware_are_listed() -> None:
+    assert _numbers("Codecs of batches") == {"RAW": RAW, "DEFLATE": DEFLATE}
+    for runtime in (updates, updating):
+        listed = _numbers("States of a board's firmware")
+        assert listed == {name: getattr(runtime, name) for name in listed}
+
+
+def test_each_row_names_a_section_that_has_the_name() -> None:
+    sections = {number: text.casefold() for number, text in _sections().items()}
+    wrong = []
+    for title in re.findall(r"^## (.+)$", PAGE, re.MULTILINE):
+        table = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        for row in _rows(title) if "| section |" in table else ():
+            if _probe(title, row) not in sections.get(int(row[-1]), ""):
+                wrong.append((title, row[0], row[-1]))
+    assert wrong == []
+
+
+def _probe(title: str, row: list[str]) -> str:
+    """Return what the section of a row must contain: the name, as texts spell it, or of a place its beginning."""
+    if title == "Places":
+        return re.split(r"[<`]|\.local", row[1])[0].casefold()
+    name = re.split("[<`]", row[0])[0].casefold()
+    return name.removeprefix("own_").replace("_", " ") if title == "Kinds of operations" else name
+
+
+def test_each_link_of_a_table_leads_to_a_section() -> None:
+    links = re.findall(r"\[section (\d+)\]\((\w+\.md)?#([\w-]+)\)", PAGE)
+    sections = _sections()
+    assert len(links) > 20
+    assert [each for each in links if int(each[0]) not in sections and each[0] != "16"] == []
+    assert [each for each in links if each[0] != "16" and not each[2].startswith(f"{each[0]}-")] == []
+
+
+def _sections() -> dict[int, str]:
+    """Return the text of each numbered section of the protocol."""
+    found: dict[int, str] = {}
+    for page in (ROOT / "docs/protocol").glob("*.md"):
+        parts = re.split(r"^## (?:(\d+)\. )?", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        for number, text in zip(parts[1::2], parts[2::2], strict=True):
+            if number:
+                found[int(number)] = text
+    return found
 
 
 def test_domains_personalisations_and_contexts_are_listed() -> None:
