@@ -35,12 +35,12 @@ def _holds_a_map(value: object) -> bool:
 def cbor() -> Iterator[str]:
     """Yield what is accepted and what is refused; maps are refused by boards, so theirs are left out."""
     for entry in _load("cbor")["vectors"]:
-        if any(key.endswith("_repeat") for key in entry) or len(entry["cbor"]) > LONGEST:
+        if any(key.endswith("_repeat") for key in entry) or len(entry["bytes"]) > LONGEST:
             continue
         if entry["code"] is None and not _holds_a_map(entry["value"]):
-            yield f"cbor {entry['cbor']} {entry['cbor']}"
+            yield f"cbor {entry['bytes']} {entry['bytes']}"
         elif entry["code"] == "malformed":
-            yield f"cbor {entry['cbor'] or '-'} malformed"
+            yield f"cbor {entry['bytes'] or '-'} malformed"
 
 
 def envelopes() -> Iterator[str]:
@@ -48,22 +48,22 @@ def envelopes() -> Iterator[str]:
     loaded = _load("envelopes")
     keys = loaded["keys"]
     for entry in loaded["vectors"]:
-        if any(key.endswith("_repeat") for key in entry) or len(entry["envelope"]) > LONGEST:
+        if any(key.endswith("_repeat") for key in entry) or len(entry["bytes"]) > LONGEST:
             continue
         recipient = keys[entry["recipient"]]
         if entry["code"] is None:
             message = entry["message"] or "-"
             arguments = f"{message} {recipient['noise_public']} {entry['ephemeral_secret']} {entry['nonce']}"
-            yield f"seal {arguments} {entry['envelope']}"
-            yield f"open {entry['envelope']} {recipient['noise_secret']} {message}"
+            yield f"seal {arguments} {entry['bytes']}"
+            yield f"open {entry['bytes']} {recipient['noise_secret']} {message}"
         else:
-            yield f"open {entry['envelope'] or '-'} {recipient['noise_secret']} {entry['code']}"
+            yield f"open {entry['bytes'] or '-'} {recipient['noise_secret']} {entry['code']}"
     for length, padded in loaded["padded"]:
         yield f"padded {length} {padded}"
     links = _load("link_envelopes")
     for entry in links["vectors"]:
-        if entry["code"] is None and len(entry["envelope"]) <= LONGEST:
-            yield f"link {entry['message'] or '-'} {links['tag']} {links['key']} {entry['counter']} {entry['envelope']}"
+        if entry["code"] is None and len(entry["bytes"]) <= LONGEST:
+            yield f"link {entry['message'] or '-'} {links['tag']} {links['key']} {from_json(entry['counter'])} {entry['bytes']}"
 
 
 def messages() -> Iterator[str]:
@@ -76,18 +76,18 @@ def messages() -> Iterator[str]:
             author, recipient = loaded["keys"][entry["author"]], loaded["keys"][entry["recipient"]]
             fields = [entry[name] for name in ("group_id", "incarnation", "seq", "link_seq", "sent_at_us")]
             arguments = [author["signing_seed"], entry["type"], recipient["signing_public"], *fields]
-            yield f"write {' '.join(map(str, arguments))} {entry['body'] or '-'} {entry['message']}"
-            yield f"read {entry['message']} ok"
+            yield f"write {' '.join(map(str, arguments))} {entry['body'] or '-'} {entry['bytes']}"
+            yield f"read {entry['bytes']} ok"
         else:
-            yield f"read {entry['message'] or '-'} {entry['code']}"
+            yield f"read {entry['bytes'] or '-'} {entry['code']}"
     for entry in loaded["acknowledgements"]:
-        if any(key.endswith("_repeat") for key in entry) or len(entry["body"]) > LONGEST:
+        if any(key.endswith("_repeat") for key in entry) or len(entry["bytes"]) > LONGEST:
             continue
         answer = entry["code"] or f"{entry['incarnation']}:{json.dumps(entry['received'], separators=(',', ':'))}"
-        yield f"ack {entry['body'] or '-'} {answer}"
+        yield f"ack {entry['bytes'] or '-'} {answer}"
     for entry in loaded["losses"]:
         if entry["code"] is None and len(entry["loss"]) == 3:  # a board has no earlier incarnation to speak of
-            yield f"loss {json.dumps(entry['loss']).encode().hex()} {entry['body']}"
+            yield f"loss {json.dumps(entry['loss']).encode().hex()} {entry['bytes']}"
 
 
 def batches() -> Iterator[str]:
@@ -96,7 +96,7 @@ def batches() -> Iterator[str]:
         kinds = {series[2] for series in entry.get("series", [])}
         if entry["code"] is not None or not kinds <= {Kind.DECIMAL, Kind.FLOAT} or entry["clock"]["kind"] == 2:
             continue
-        number, fields = wire_cbor.decode(bytes.fromhex(entry["body"]), 10**6)
+        number, fields = wire_cbor.decode(bytes.fromhex(entry["bytes"]), 10**6)
         columns = zlib.decompress(fields[8], -15) if fields[6] else fields[8]
         if len(columns) > BATCH_BYTES_MAX:
             continue
@@ -121,11 +121,11 @@ def boards() -> Iterator[str]:
     """Yield messages of the line, a result that a board signs, and datagrams in the order in which they come."""
     loaded = _load("boards")
     for entry in loaded["messages"]:
-        yield f"line {entry['message']} {entry['code'] or 'ok'}"
+        yield f"line {entry['bytes']} {entry['code'] or 'ok'}"
     for entry in loaded["results"]:
         if entry["code"] is None:
-            yield f"result {loaded['keys'][entry['board']]['signing_seed']} {entry['result']} {entry['signature']}"
-    raws, frames = ([entry[name] or "-" for entry in loaded["datagrams"]] for name in ("datagram", "frames"))
+            yield f"result {loaded['keys'][entry['board']]['signing_seed']} {entry['bytes']} {entry['signature']}"
+    raws, frames = ([entry[name] or "-" for entry in loaded["datagrams"]] for name in ("bytes", "frames"))
     yield f"datagrams {','.join(raws)} {','.join(frames)}"
 
 

@@ -129,6 +129,7 @@ def test_failure_codes_are_listed() -> None:
     assert {row[0] for row in _rows("Failure codes")} == {
         *codes(errors.RemoteError),
         errors.LocalError.code,
+        errors.ReadingError.code,
         errors.ConfigurationError.code,
     }
 

@@ -200,7 +200,7 @@ def _corpus() -> list[bytes]:
         if isinstance(part, list)
         for entry in part
         if isinstance(entry, dict)
-        for key in ("cbor", "envelope", "message", "body", "manifest", "content")
+        for key in ("bytes", "message", "body")
         if isinstance(entry.get(key), str)
     ]
     size, packed = packing.pack([SegmentPart(1, 2, tuple([SegmentRecord(3, raw) for raw in found[-3:]]))], 0, [])

@@ -78,7 +78,7 @@ def test_extension_maps(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("growth", "acknowledgements"))
 def test_what_a_recipient_could_not_use(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     _judge(vector["code"], lambda: Acknowledgement.from_wire(body))
     if vector["code"] is None:
         read = Acknowledgement.from_wire(body)
@@ -90,13 +90,13 @@ def test_what_a_recipient_could_not_use(vector: dict[str, Any]) -> None:
 def test_announcements_and_later_rules(vector: dict[str, Any]) -> None:
     held = read_manifest(bytes.fromhex(vector["held"]))
     trust = GroupTrust(held.group_id, held)
-    _judge(vector["code"], lambda: trust.update(bytes.fromhex(vector["offered"])))
+    _judge(vector["code"], lambda: trust.update(bytes.fromhex(vector["bytes"])))
 
 
 def test_the_next_manifest_keeps_what_a_newer_member_announces() -> None:
     """What this build does not know of a member's record goes on with it, whoever issues the next manifest."""
     entry = next(each for each in load("growth")["trust"] if each["name"] == "announces what a newer build supports")
-    manifest = read_manifest(bytes.fromhex(entry["offered"]))
+    manifest = read_manifest(bytes.fromhex(entry["bytes"]))
     said = [member.extensions for member in manifest.members]
     assert [member.extensions for member in manifest.draft().members] == said
     assert any(b"more" in each for each in said)
@@ -116,4 +116,4 @@ def test_what_a_kind_after_version_1_says_is_never_malformed(first_operation: Op
 
 @pytest.fixture
 def first_operation() -> Operation:
-    return read_operation(bytes.fromhex(load("history")["operations"][0]["raw"]))
+    return read_operation(bytes.fromhex(load("history")["operations"][0]["bytes"]))

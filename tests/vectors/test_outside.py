@@ -29,9 +29,9 @@ def _vectors(name: str, *sections: str) -> list[Any]:
     return [pytest.param(each, id=each["name"]) for section in sections for each in content[section]]
 
 
-def _bytes(vector: dict[str, Any], key: str) -> bytes:
-    content = bytes.fromhex(vector[key])
-    repeated = vector.get(f"{key}_repeat")
+def _bytes(vector: dict[str, Any]) -> bytes:
+    content = bytes.fromhex(vector["bytes"])
+    repeated = vector.get("bytes_repeat")
     return content + bytes.fromhex(repeated[0]) * repeated[1] if repeated else content
 
 
@@ -51,12 +51,12 @@ NODE = bytes.fromhex(_content("vault")["node"]["node_id"])
 
 @pytest.mark.parametrize("vector", _vectors("cbor", "vectors"))
 def test_cbor(vector: dict[str, Any]) -> None:
-    _judge(vector, lambda: parsed(_bytes(vector, "cbor"), object))
+    _judge(vector, lambda: parsed(_bytes(vector), object))
 
 
 @pytest.mark.parametrize("vector", _vectors("messages", "vectors"))
 def test_messages(vector: dict[str, Any]) -> None:
-    message = _judge(vector, lambda: read_message(_bytes(vector, "message")))
+    message = _judge(vector, lambda: read_message(_bytes(vector)))
     if message:
         named = [vector[name] for name in ("type", "seq", "link_seq")]
         assert [message.type, message.seq, message.link_seq] == named
@@ -65,7 +65,7 @@ def test_messages(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", _vectors("messages", "losses"))
 def test_losses(vector: dict[str, Any]) -> None:
-    loss = _judge(vector, lambda: read_loss(_bytes(vector, "body")))
+    loss = _judge(vector, lambda: read_loss(_bytes(vector)))
     if loss:
         reason, places, numbers, *earlier = vector["loss"]
         spans = [[(first, last) for first, last in ranges] for ranges in (places, numbers)]
@@ -74,7 +74,7 @@ def test_losses(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", _vectors("telemetry", "vectors"))
 def test_telemetry(vector: dict[str, Any]) -> None:
-    batch = _judge(vector, lambda: read_telemetry(_bytes(vector, "body")))
+    batch = _judge(vector, lambda: read_telemetry(_bytes(vector)))
     if batch:
         wall = [[name, unit, time + batch.offset, value] for name, unit, time, value in batch.readings]
         assert (batch.number, wall) == (_spelled_out(vector.get("number", 1)), _spelled_out(vector["decoded"]))
@@ -94,7 +94,7 @@ def _spelled_out(value: Any) -> Any:
 
 @pytest.mark.parametrize("vector", _vectors("group_manifests", "manifests", "refused"))
 def test_group_manifests(vector: dict[str, Any]) -> None:
-    manifest = _judge({"code": None} | vector, lambda: read_manifest(_bytes(vector, "manifest")))
+    manifest = _judge({"code": None} | vector, lambda: read_manifest(_bytes(vector)))
     if manifest:
         assert (manifest.hash.hex(), manifest.version) == (vector["hash"], vector["version"])
         assert [key.hex() for key in manifest.members] == [member["signing_public"] for member in vector["members"]]
@@ -103,7 +103,7 @@ def test_group_manifests(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize("vector", _vectors("history_files", "cases"))
 def test_history_files(vector: dict[str, Any]) -> None:
     reader, secret = (bytes.fromhex(vector[name]) for name in ("reader", "noise_secret"))
-    manifests = _judge(vector, lambda: manifests_in(_bytes(vector, "file"), reader, [secret]))
+    manifests = _judge(vector, lambda: manifests_in(_bytes(vector), reader, [secret]))
     if manifests:
         assert [each.hex() for each in manifests] == vector["reads"][: len(manifests)]
 
@@ -124,7 +124,7 @@ def _entry(spelled: dict[str, Any]) -> Entry:
 
 @pytest.mark.parametrize("vector", _vectors("vault", "segments", "merged"))
 def test_segments(vault: Vault, vector: dict[str, Any]) -> None:
-    records = _judge(vector, lambda: vault.read_segment(_bytes(vector, "content"), NODE, _entry(vector["entry"])))
+    records = _judge(vector, lambda: vault.read_segment(_bytes(vector), NODE, _entry(vector["entry"])))
     if records:
         parts = vector.get("parts") or [[vector["entry"]["number"], 0, vector["records"]]]
         assert records == [
@@ -136,7 +136,7 @@ def test_segments(vault: Vault, vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", _vectors("erasures", "segments"))
 def test_thinned_segments(vault: Vault, vector: dict[str, Any]) -> None:
-    found = _judge(vector, lambda: vault.read_thinned(_bytes(vector, "content"), NODE, _entry(vector["entry"])))
+    found = _judge(vector, lambda: vault.read_thinned(_bytes(vector), NODE, _entry(vector["entry"])))
     if found:
         records, erased = found
         assert records == [
@@ -153,7 +153,7 @@ def test_thinned_segments(vault: Vault, vector: dict[str, Any]) -> None:
 def test_ranges(vault: Vault, vector: dict[str, Any]) -> None:
     named = vector["range"]
     fields = [named["first"], named["last"], bytes.fromhex(named["hash"]), named["size"]]
-    entries = _judge(vector, lambda: vault.read_range(_bytes(vector, "content"), NODE, fields))
+    entries = _judge(vector, lambda: vault.read_range(_bytes(vector), NODE, fields))
     if entries:
         assert entries == [_entry(each) for each in vector["entries"]]
 
@@ -167,7 +167,7 @@ def test_vault_manifests(vault: Vault, vector: dict[str, Any]) -> None:
         return []
 
     floor = max(1, vector["floor"])
-    node = _judge(vector, lambda: vault.read_manifest(_bytes(vector, "content"), NODE, read_range, floor))
+    node = _judge(vector, lambda: vault.read_manifest(_bytes(vector), NODE, read_range, floor))
     if node:
         assert [named[:2] for named in ranges] == [[each["first"], each["last"]] for each in vector["ranges"]]
         assert node.entries == [_entry(each) for each in vector["segments"]]
@@ -176,7 +176,7 @@ def test_vault_manifests(vault: Vault, vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", _vectors("erasures", "manifests"))
 def test_erasures(vault: Vault, vector: dict[str, Any]) -> None:
-    node = _judge(vector, lambda: vault.read_manifest(_bytes(vector, "content"), NODE, lambda *_: []))
+    node = _judge(vector, lambda: vault.read_manifest(_bytes(vector), NODE, lambda *_: []))
     if node:
         assert node.entries == [_entry(each) for each in vector["segments"]]
         spelled = [[each.hex() if isinstance(each, bytes) else each for each in one] for one in node.erasures]
@@ -186,8 +186,8 @@ def test_erasures(vault: Vault, vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize("vector", _vectors("key_files", "noise_keys"))
 def test_noise_keys(tmp_path: Path, vector: dict[str, Any]) -> None:
     content = _content("key_files")
-    (tmp_path / "identity.key").write_bytes(bytes.fromhex(content["identities"][0]["file"]))
-    (tmp_path / "noise.keys").write_bytes(_bytes(vector, "file"))
+    (tmp_path / "identity.key").write_bytes(bytes.fromhex(content["identities"][0]["bytes"]))
+    (tmp_path / "noise.keys").write_bytes(_bytes(vector))
     if vector["code"] is not None:
         with pytest.raises(RefusedError):
             read_identity(tmp_path)

@@ -9,6 +9,7 @@ import pytest
 from covey.core.pairing.invite import Invite
 from covey.core.wire.envelope import SealedEnvelope, read_envelope
 from covey.core.wire.message import MessageType, read_message
+from covey.errors import NotForUsError, RemoteError
 from tests.vectors import load, vectors
 
 _FILE = load("sessions")
@@ -28,6 +29,18 @@ def test_an_envelope_opens_to_its_message(step: dict[str, Any]) -> None:
     )
     assert (message.group_id.hex(), message.body.hex()) == (step["group_id"], step["body"])
     assert step["topic"] == f"covey/1/in/{message.recipient.hex()}"
+
+
+@pytest.mark.parametrize("vector", vectors("sessions", "refused"))
+def test_what_is_made_of_an_envelope_is_refused(vector: dict[str, Any]) -> None:
+    keys = _FILE["keys"][vector["to"]]
+    with pytest.raises(RemoteError) as caught:
+        envelope = read_envelope(bytes.fromhex(vector["bytes"]))
+        assert isinstance(envelope, SealedEnvelope)
+        message = read_message(envelope.open(bytes.fromhex(keys["noise_secret"])))
+        if message.recipient.hex() != keys["signing_public"]:
+            raise NotForUsError("names another recipient")
+    assert caught.value.code == vector["code"]
 
 
 def test_the_session_has_what_a_device_needs_first() -> None:

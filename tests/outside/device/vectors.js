@@ -20,7 +20,7 @@ const publicKey = (file, name) => file.keys[name].signing_public
 
 function checkCbor() {
   for (const entry of count.in('cbor').vectors) {
-    const bytes = octets(entry, 'cbor')
+    const bytes = octets(entry, 'bytes')
     count.entry(entry, () => decode(bytes), value => [encode(value), bytes])
   }
 }
@@ -28,7 +28,7 @@ function checkCbor() {
 function checkEnvelopes() {
   const file = count.in('envelopes')
   for (const entry of file.vectors) {
-    const envelope = octets(entry, 'envelope')
+    const envelope = octets(entry, 'bytes')
     count.entry(entry, () => envelopes.open(envelope, [noiseSecret(file, entry.recipient)]).message, message => {
       if (!entry.nonce) return undefined
       const noise = hex(file.keys[entry.recipient].noise_public)
@@ -41,7 +41,7 @@ function checkEnvelopes() {
   const links = count.in('link_envelopes')
   const linkKey = tag => (hexOf(tag) === links.tag ? hex(links.key) : null)
   for (const entry of links.vectors) {
-    const envelope = octets(entry, 'envelope')
+    const envelope = octets(entry, 'bytes')
     count.entry(entry, () => envelopes.open(envelope, [], linkKey).message, message => {
       if (!('counter' in entry)) return undefined
       const again = envelopes.sealByLink(octets(entry, 'message'), hex(links.tag), hex(links.key), BigInt(entry.counter))
@@ -49,14 +49,14 @@ function checkEnvelopes() {
     })
   }
   for (const entry of links.links) {
-    count.entry(entry, () => messages.readLink(octets(entry, 'body')), found => [found, [entry.tag, entry.key]])
+    count.entry(entry, () => messages.readLink(octets(entry, 'bytes')), found => [found, [entry.tag, entry.key]])
   }
 }
 
 function checkMessages() {
   const file = count.in('messages')
   for (const entry of file.vectors) {
-    const raw = octets(entry, 'message')
+    const raw = octets(entry, 'bytes')
     const take = () => {
       const message = messages.readMessage(raw)
       if (message.unsupported) throw new Refused('unsupported')
@@ -74,38 +74,38 @@ function checkMessages() {
     })
   }
   for (const entry of file.acknowledgements) {
-    count.entry(entry, () => messages.readAcknowledgement(octets(entry, 'body')), ({ incarnation, received }) => [
+    count.entry(entry, () => messages.readAcknowledgement(octets(entry, 'bytes')), ({ incarnation, received }) => [
       [incarnation, [received.upto, received.ranges]], [entry.incarnation, entry.received],
     ])
   }
   for (const entry of file.imprints) {
-    count.entry(entry, () => messages.readAcknowledgement(octets(entry, 'body')), ({ imprints }) => [imprints, entry.imprints])
+    count.entry(entry, () => messages.readAcknowledgement(octets(entry, 'bytes')), ({ imprints }) => [imprints, entry.imprints])
   }
   for (const entry of file.losses) {
-    count.entry(entry, () => messages.readLoss(octets(entry, 'body')), ({ reason, places, numbers, earlier }) => [
+    count.entry(entry, () => messages.readLoss(octets(entry, 'bytes')), ({ reason, places, numbers, earlier }) => [
       [reason, places, numbers, ...(earlier ? [earlier] : [])], entry.loss,
     ])
   }
   for (const entry of file.forwards) {
-    count.entry(entry, () => messages.readForward(octets(entry, 'body')), found => [found, [publicKey(file, entry.to), entry.envelope]])
+    count.entry(entry, () => messages.readForward(octets(entry, 'bytes')), found => [found, [publicKey(file, entry.to), entry.envelope]])
   }
   for (const entry of file.ephemerals) {
-    count.entry(entry, () => messages.readEphemeral(octets(entry, 'body')), found => [found, [entry.said_at_us, entry.content]])
+    count.entry(entry, () => messages.readEphemeral(octets(entry, 'bytes')), found => [found, [entry.said_at_us, entry.content]])
   }
 }
 
 function checkPresences() {
   const file = count.in('presences')
-  for (const entry of file.vectors) count.entry(entry, () => messages.readPresence(messages.readMessage(octets(entry, 'message')).body))
+  for (const entry of file.vectors) count.entry(entry, () => messages.readPresence(messages.readMessage(octets(entry, 'bytes')).body))
   for (const entry of file.bodies) {
-    count.entry(entry, () => messages.readPresence(octets(entry, 'body')), ({ counter, state, interval, connections }) => [
+    count.entry(entry, () => messages.readPresence(octets(entry, 'bytes')), ({ counter, state, interval, connections }) => [
       [counter, state, interval, connections], entry.presence,
     ])
   }
   for (const story of file.stories) {
     count.one(story.name, () => {
       const kept = new messages.Presences()
-      const holds = story.presences.map(({ body }) => kept.take(messages.readPresence(hex(body))))
+      const holds = story.presences.map(({ bytes }) => kept.take(messages.readPresence(hex(bytes))))
       return [[holds, kept.condition], [story.presences.map(each => each.holds), story.condition]]
     })
   }
@@ -122,7 +122,7 @@ function checkHeads() {
   }
   for (const entry of file.agreements) count.one(entry.name, () => [agree(hex(entry.one), hex(entry.other)), entry.agree])
   for (const entry of file.bodies) {
-    count.entry(entry, () => messages.readHeads(octets(entry, 'body')), ({ answer, groups, tags }) => {
+    count.entry(entry, () => messages.readHeads(octets(entry, 'bytes')), ({ answer, groups, tags }) => {
       const spelled = groups.map(each => [each.groupId, each.version, each.manifests, ...(each.history ? [each.history] : [])])
       return [[answer, spelled, ...(tags ? [true] : [])], entry.report]
     })
@@ -132,7 +132,7 @@ function checkHeads() {
 function checkInvites() {
   const file = count.in('invites')
   for (const entry of file.vectors) {
-    count.entry(entry, () => invites.readInvite(entry.uri), invite => [
+    count.entry(entry, () => invites.readInvite(entry.text), invite => [
       [invite.groupId, invite.inviter, invite.noise, invite.secret, invites.inviteId(invite.secret), invite.expiresAt, invite.relayUrl,
         invite.rendezvous, invite.enrolment, invite.operators],
       [entry.group_id, publicKey(file, entry.inviter), file.keys[entry.inviter].noise_public, entry.secret, entry.secret_hash,
@@ -140,12 +140,12 @@ function checkInvites() {
     ])
   }
   for (const entry of file.requests) {
-    count.entry(entry, () => messages.readJoin(octets(entry, 'body')), ({ secret, noise, label }) => [
+    count.entry(entry, () => messages.readJoin(octets(entry, 'bytes')), ({ secret, noise, label }) => [
       [secret, noise, label], [entry.secret, entry.noise_public, entry.label],
     ])
   }
   for (const entry of file.group_invites) {
-    count.entry(entry, () => invites.readGroupInvite(octets(entry, 'body')), ({ secret, noise, expiresAt, preview }) => [
+    count.entry(entry, () => invites.readGroupInvite(octets(entry, 'bytes')), ({ secret, noise, expiresAt, preview }) => [
       [secret, noise, expiresAt, preview[0], preview[1], preview[2].map(each => each[1]), preview[3], preview[4]],
       [entry.secret, entry.noise_public, entry.expires_at_us, entry.preview.title, entry.preview.count, entry.preview.labels,
         entry.preview.description, entry.preview.picture],
@@ -155,7 +155,7 @@ function checkInvites() {
 
 function checkTelemetry() {
   for (const entry of count.in('telemetry').vectors) {
-    count.entry(entry, () => readTelemetry(octets(entry, 'body')), batch => {
+    count.entry(entry, () => readTelemetry(octets(entry, 'bytes')), batch => {
       const series = batch.series.map(({ name, unit, kind, scale, count: many }) => [name, unit, kind, scale, many])
       const found = [batch.number, series, batch.readings]
       const expected = [entry.number, entry.series, entry.decoded]
@@ -170,10 +170,10 @@ function checkTelemetry() {
 
 function checkGroupManifests() {
   const file = count.in('group_manifests')
-  const named = new Map(file.manifests.map(entry => [entry.name, octets(entry, 'manifest')]))
+  const named = new Map(file.manifests.map(entry => [entry.name, octets(entry, 'bytes')]))
   const nameOf = id => Object.keys(file.keys).find(name => publicKey(file, name) === id) ?? id
   for (const entry of [...file.manifests, ...file.refused]) {
-    count.entry(entry, () => readManifest(octets(entry, 'manifest')), found => [
+    count.entry(entry, () => readManifest(octets(entry, 'bytes')), found => [
       [found.hash, found.groupId, found.version, found.prev, found.mode, found.invited,
         found.members.map(member => [member.id, member.noise, member.name, member.label, member.role, member.capabilities, member.since]),
         found.epoch, found.epochId, found.votes, found.issuer],
@@ -248,28 +248,28 @@ function offerAll(group, raws) {
 function checkGroupMessages() {
   const file = count.in('group_messages')
   for (const entry of file.votes) {
-    count.entry(entry, () => readVote(octets(entry, 'body')), vote => [
+    count.entry(entry, () => readVote(octets(entry, 'bytes')), vote => [
       [vote.groupId, vote.action, vote.target, vote.since, vote.voter],
       [entry.group_id, entry.action, publicKey(file, entry.target), entry.since, publicKey(file, entry.voter)],
     ])
   }
   for (const entry of file.revokes) {
-    count.entry(entry, () => readRevoke(octets(entry, 'body')), revoke => [
+    count.entry(entry, () => readRevoke(octets(entry, 'bytes')), revoke => [
       [revoke.groupId, revoke.epoch, revoke.version, revoke.targets, revoke.issuer],
       [entry.group_id, entry.epoch, entry.version, entry.targets.map(name => publicKey(file, name)), publicKey(file, entry.issuer)],
     ])
   }
   for (const entry of file.manifests) {
-    count.entry(entry, () => messages.readGroupManifests(octets(entry, 'body')), found => [found, [entry.manifests, entry.secrets]])
+    count.entry(entry, () => messages.readGroupManifests(octets(entry, 'bytes')), found => [found, [entry.manifests, entry.secrets]])
   }
-  for (const entry of file.pulls) count.entry(entry, () => messages.readPull(octets(entry, 'body')), found => [found, entry.from_version])
+  for (const entry of file.pulls) count.entry(entry, () => messages.readPull(octets(entry, 'bytes')), found => [found, entry.from_version])
 }
 
 function checkHistory() {
   const file = count.in('history')
   const manifests = file.manifests.map(raw => readManifest(hex(raw)))
   for (const entry of file.operations) {
-    count.entry(entry, () => readOperation(octets(entry, 'raw')), found => [
+    count.entry(entry, () => readOperation(octets(entry, 'bytes')), found => [
       [found.id, found.author, found.incarnation, found.number, found.previous, found.parents, found.height, found.manifest, found.madeAt,
         found.kind, found.body],
       [entry.id, entry.author, entry.incarnation, entry.number, entry.previous, entry.parents, entry.height, entry.manifest, entry.made_at_us,
@@ -289,33 +289,33 @@ function checkHistory() {
         }
       }
       const personal = manifests.find(each => each.mode === 4)
-      const last = readOperation(hex(scenario.raw))
+      const last = readOperation(octets(scenario, 'bytes'))
       if (graph.get(last.manifest) === personal) history.groupId = personal.groupId
       const held = scenario.held.map(raw => outcome(raw))
-      const found = outcome(scenario.raw, scenario.follower ? [readOperation(hex(scenario.follower))] : [])
+      const found = outcome(scenario.bytes, scenario.follower ? [readOperation(hex(scenario.follower))] : [])
       return [[held, found], [held.map(() => null), scenario.outcome]]
     })
   }
   const readers = { OPERATIONS: readOperations, HISTORY_PULL: readHistoryPull }
-  for (const entry of file.bodies) count.entry(entry, () => readers[entry.type](octets(entry, 'body')))
+  for (const entry of file.bodies) count.entry(entry, () => readers[entry.type](octets(entry, 'bytes')))
 }
 
 function checkOrders() {
   const file = count.in('orders')
-  for (const entry of file.bodies) count.entry(entry, () => readBody(entry.kind, octets(entry, 'body')))
-  for (const entry of file.results) count.entry(entry, () => orders.readResult(octets(entry, 'body')))
-  for (const entry of file.reports) count.entry(entry, () => orders.readReport(octets(entry, 'body')))
+  for (const entry of file.bodies) count.entry(entry, () => readBody(entry.kind, octets(entry, 'bytes')))
+  for (const entry of file.results) count.entry(entry, () => orders.readResult(octets(entry, 'bytes')))
+  for (const entry of file.reports) count.entry(entry, () => orders.readReport(octets(entry, 'bytes')))
   for (const entry of file.secrets) {
     const who = decode(hex(entry.selector))
     const open = () => orders.openSetting(
-      octets(entry, 'sealed'), hex(entry.group_id), hex(entry.author), entry.key, who, [hex(entry.noise_secret)],
+      octets(entry, 'bytes'), hex(entry.group_id), hex(entry.author), entry.key, who, [hex(entry.noise_secret)],
     )
     count.entry(entry, open, value => [value, entry.value])
   }
   for (const entry of file.secret_arguments) {
     const who = decode(hex(entry.selector))
     const open = () => orders.openArguments(
-      octets(entry, 'sealed'), hex(entry.group_id), hex(entry.author), entry.action, hex(entry.once), who, [hex(entry.noise_secret)],
+      octets(entry, 'bytes'), hex(entry.group_id), hex(entry.author), entry.action, hex(entry.once), who, [hex(entry.noise_secret)],
     )
     count.entry(entry, open, found => [Object.fromEntries(found), entry.arguments])
   }
@@ -351,6 +351,12 @@ function checkSessions() {
       return [found, [step.message, step.type, author, recipient, step.group_id, step.link_seq, step.body, step.message]]
     })
   }
+  for (const entry of file.refused) {
+    count.entry(entry, () => {
+      const message = messages.readMessage(envelopes.open(octets(entry, 'bytes'), [noiseSecret(file, entry.to)]).message)
+      if (message.recipient !== publicKey(file, entry.to)) throw new Refused('not_for_us')
+    })
+  }
 }
 
 function checkGrowth() {
@@ -358,10 +364,10 @@ function checkGrowth() {
   const readers = require('./readers.js')
   for (const entry of file.vectors) count.entry(entry, () => readers.read(entry.structure, octets(entry, 'bytes')))
   for (const entry of file.acknowledgements) {
-    count.entry(entry, () => messages.readAcknowledgement(octets(entry, 'body')), found => [found.unsupported, entry.unsupported])
+    count.entry(entry, () => messages.readAcknowledgement(octets(entry, 'bytes')), found => [found.unsupported, entry.unsupported])
   }
   for (const entry of file.trust) {
-    count.entry(entry, () => Group.of(readManifest(hex(entry.held))).offer(hex(entry.offered)), found => [found, 'accepted'])
+    count.entry(entry, () => Group.of(readManifest(hex(entry.held))).offer(octets(entry, 'bytes')), found => [found, 'accepted'])
   }
 }
 

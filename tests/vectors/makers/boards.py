@@ -61,7 +61,7 @@ def _datagrams() -> list[dict[str, Any]]:
     receiver = Datagrams(b"here")
     for name, raw, frames in cases:
         assert receiver.frames_of(raw) == frames, name
-    return [{"name": name, "datagram": raw.hex(), "frames": frames.hex()} for name, raw, frames in cases]
+    return [{"name": name, "bytes": raw.hex(), "frames": frames.hex(), "code": None} for name, raw, frames in cases]
 
 
 def _results() -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def _results() -> list[dict[str, Any]]:
     ]
     entries.append(("signed by another board", crypto.sign(_RESULT_DOMAIN, done, MALLORY), "signature"))
     return [
-        {"name": name, "board": "bob", "result": done.hex(), "signature": signature.hex(), "code": code}
+        {"name": name, "board": "bob", "bytes": done.hex(), "signature": signature.hex(), "code": code}
         for name, signature, code in entries
     ]
 
@@ -94,10 +94,11 @@ def _firmware() -> list[dict[str, Any]]:
             "name": name,
             "pinned": ["alice", "bob"],
             "threshold": threshold,
-            "image": raw.hex(),
+            "bytes": raw.hex(),
             "announced": read_image(raw).announced.hex(),
             "digest": read_image(raw).digest.hex(),
-            "refused": why,
+            "outcome": "refused" if why else None,
+            "why": why,
         }
         for name, raw, threshold, why in cases
     ]
@@ -107,7 +108,7 @@ def make() -> dict[str, Any]:
     """Return the file's content."""
     return {
         "keys": keys(),
-        "messages": [{"name": name, "message": raw.hex(), "code": code} for name, raw, code in _MESSAGES],
+        "messages": [{"name": name, "bytes": raw.hex(), "code": code} for name, raw, code in _MESSAGES],
         "datagrams": _datagrams(),
         "results": _results(),
         "firmware": _firmware(),

@@ -111,9 +111,9 @@ REFUSED: list[tuple[str, str, str]] = [
 def make() -> dict[str, Any]:
     """Return the file."""
     vectors: list[dict[str, Any]] = [
-        {"name": name, "cbor": encoded, "code": None, "value": to_json(value)} for name, value, encoded in ACCEPTED
+        {"name": name, "bytes": encoded, "code": None, "value": to_json(value)} for name, value, encoded in ACCEPTED
     ]
-    vectors += [{"name": name, "cbor": encoded, "code": code} for name, code, encoded in REFUSED]
-    vectors.append({"name": "as many items as allowed", "cbor": "99ffff", "cbor_repeat": ["00", 65_535], "code": None})
-    vectors.append({"name": "one item too many", "cbor": "9a00010000", "cbor_repeat": ["00", 65_536], "code": "limit"})
+    vectors += [{"name": name, "bytes": encoded, "code": code} for name, code, encoded in REFUSED]
+    vectors.append({"name": "as many items as allowed", "bytes": "99ffff", "bytes_repeat": ["00", 65_535], "code": None})
+    vectors.append({"name": "one item too many", "bytes": "9a00010000", "bytes_repeat": ["00", 65_536], "code": "limit"})
     return {"about": "Section 1. Read with a maximum of 1,000,000 bytes.", "vectors": vectors}

@@ -101,7 +101,7 @@ def _derivation(said: list[RendezvousMessage]) -> tuple[CeremonyKeys, dict[str, 
 def _messages(said: list[RendezvousMessage], derived: CeremonyKeys) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
     for message in said:
-        entry = {"name": type(message).__name__.lower(), "raw": to_wire(message).hex(), "code": None}
+        entry = {"name": type(message).__name__.lower(), "bytes": to_wire(message).hex(), "code": None}
         sealed = getattr(message, "sealed", None)
         if sealed is not None:
             side = Side.JOINER if isinstance(message, (Proof, Farewell)) else Side.INVITER
@@ -111,7 +111,7 @@ def _messages(said: list[RendezvousMessage], derived: CeremonyKeys) -> list[dict
     entries.append(
         {
             "name": "outcome, declined",
-            "raw": to_wire(Outcome(derived.session, declined)).hex(),
+            "bytes": to_wire(Outcome(derived.session, declined)).hex(),
             "opened": refused(Reason.DECLINED).hex(),
             "code": None,
         }
@@ -121,7 +121,7 @@ def _messages(said: list[RendezvousMessage], derived: CeremonyKeys) -> list[dict
     entries.append(
         {
             "name": "welcome, with an operator",
-            "raw": to_wire(Welcome(derived.session, derived.confirmation(Side.INVITER), sealed)).hex(),
+            "bytes": to_wire(Welcome(derived.session, derived.confirmation(Side.INVITER), sealed)).hex(),
             "opened": derived.open(Side.INVITER, Welcome.KIND, sealed).hex(),
             "code": None,
         }
@@ -129,7 +129,7 @@ def _messages(said: list[RendezvousMessage], derived: CeremonyKeys) -> list[dict
     entries += [
         {
             "name": f"refusal, {reason.name.lower()}",
-            "raw": to_wire(Refusal(derived.session, reason)).hex(),
+            "bytes": to_wire(Refusal(derived.session, reason)).hex(),
             "code": None,
         }
         for reason in Reason
@@ -158,7 +158,7 @@ def _refused(said: list[RendezvousMessage], session: bytes) -> list[dict[str, An
         ("a flipped head", "malformed", flip(answer, 0, 5)),
         ("longer than any", "limit", cbor([1, 5, session, bytes(32_768)])),
     ]
-    return [{"name": name, "raw": raw.hex(), "code": code} for name, code, raw in cases]
+    return [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in cases]
 
 
 def make() -> dict[str, Any]:

@@ -111,7 +111,7 @@ def _graphs(operations: Sequence[Operation]) -> list[dict[str, Any]]:
         {
             "name": name,
             "code": code,
-            "body": each.to_wire().hex(),
+            "bytes": each.to_wire().hex(),
             "graph": None if code else digest_of_parts(each.hashes).hex(),
         }
         for name, (each, code) in bodies.items()

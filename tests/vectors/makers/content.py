@@ -115,7 +115,7 @@ def _secrets() -> list[dict[str, Any]]:
                 "author": author.hex(),
                 "file_id": file_id.hex(),
                 "noise_secret": BOB.noise_secret.hex(),
-                "sealed": sealed.hex(),
+                "bytes": sealed.hex(),
                 "secret": _OWN_SECRET.hex() if code is None else None,
                 "key": content_key(_OWN_SECRET, file_id).hex() if code is None else None,
                 "code": code,
@@ -174,10 +174,10 @@ def make() -> dict[str, Any]:
             _nearby(f"number {each}", seeded(f"hash {each}"), seeded(f"salt {each}", 16), seeded(f"device {each}"))
             for each in range(3)
         ],
-        "offers": [{"name": name, "body": body.hex(), "code": code} for name, body, code in _OFFERS],
+        "offers": [{"name": name, "bytes": body.hex(), "code": code} for name, body, code in _OFFERS],
         "secrets": _secrets(),
         "bodies": [
-            {"name": f"{kind}: {name}", "kind": kind, "body": body.hex(), "code": code}
+            {"name": f"{kind}: {name}", "kind": kind, "bytes": body.hex(), "code": code}
             for kind, name, body, code in _BODIES
         ],
     }

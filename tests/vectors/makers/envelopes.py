@@ -43,7 +43,7 @@ def make() -> dict[str, Any]:
             "ephemeral_secret": _EPHEMERAL.hex(),
             "nonce": _NONCE.hex(),
             "message": message.hex(),
-            "envelope": envelope.seal(message, BOB.noise_public, _EPHEMERAL, _NONCE).hex(),
+            "bytes": envelope.seal(message, BOB.noise_public, _EPHEMERAL, _NONCE).hex(),
             "code": None,
         }
         for name, message in messages
@@ -90,7 +90,7 @@ def make() -> dict[str, Any]:
         ("padded to the next size", "malformed", _sealed(b"covey\x80".ljust(72, b"\0"))),
         ("empty inside", "malformed", _sealed(b"")),
     ]
-    vectors += [{"name": name, "recipient": "bob", "envelope": raw.hex(), "code": code} for name, code, raw in refused]
+    vectors += [{"name": name, "recipient": "bob", "bytes": raw.hex(), "code": code} for name, code, raw in refused]
     lengths = [0, 1, 63, 64, 65, 66, 100, 127, 128, 129, 1_000, 4_097, 65_537, 1_000_001]
     return {
         "about": "Section 4. `padded` gives PADM\u00c9 lengths, the marker byte counted.",

@@ -89,7 +89,7 @@ def _thinned_entries() -> list[dict[str, Any]]:
         ),
     ]
     refused = [
-        {"name": name, "entry": described_entry(listed(raw)), "content": raw.hex(), "code": code}
+        {"name": name, "entry": described_entry(listed(raw)), "bytes": raw.hex(), "code": code}
         for name, code, raw in shapes
     ]
     return [
@@ -125,7 +125,7 @@ def _described(name: str, entry: SegmentEntry, content: bytes) -> dict[str, Any]
             [each.author.hex(), each.incarnation.hex(), [list(span) for span in each.numbers]]
             for each in _left().erased
         ],
-        "content": content.hex(),
+        "bytes": content.hex(),
         "code": None,
     }
 
@@ -181,11 +181,11 @@ def _manifests() -> list[dict[str, Any]]:
         "hash": manifest.hash.hex(),
         "segments": [described_entry(entry) for entry in manifest.segments],
         "erasures": [_erasure(each) for each in manifest.erasures],
-        "content": documents.seal_vault_manifest(KEY, manifest, BOB, nonce).hex(),
+        "bytes": documents.seal_vault_manifest(KEY, manifest, BOB, nonce).hex(),
         "code": None,
     }
     refused = [
-        {"name": name, "content": signed_manifest(fields).hex(), "code": "malformed"}
+        {"name": name, "bytes": signed_manifest(fields).hex(), "code": "malformed"}
         for name, fields in _wrong_erasures()
     ]
     return [good, *refused]

@@ -40,7 +40,7 @@ def _votes() -> list[dict[str, Any]]:
         entries.append(
             {
                 "name": f"{_name(vote.voter)}: {action.name.lower()} {_name(vote.target)}, since {since}",
-                "body": vote.raw.hex(),
+                "bytes": vote.raw.hex(),
                 "group_id": vote.group_id.hex(),
                 "action": int(action),
                 "target": _name(vote.target),
@@ -57,7 +57,7 @@ def _votes() -> list[dict[str, Any]]:
         "since": 4,
         "voter": ALICE.signing_public,
     }
-    good = bytes.fromhex(entries[0]["body"])
+    good = bytes.fromhex(entries[0]["bytes"])
     refused = [
         ("signature with a bit flipped", "signature", flip(good, 10)),
         ("another since", "signature", flip(good, good.index(MALLORY.signing_public) + 32)),
@@ -81,7 +81,7 @@ def _revokes() -> list[dict[str, Any]]:
         entries.append(
             {
                 "name": name,
-                "body": revoke.raw.hex(),
+                "bytes": revoke.raw.hex(),
                 "group_id": revoke.group_id.hex(),
                 "epoch": revoke.epoch,
                 "version": revoke.version,
@@ -98,7 +98,7 @@ def _revokes() -> list[dict[str, Any]]:
         "targets": [member.keys.signing_public for member in WITH_CAROL.members],
         "issuer": BOB.signing_public,
     }
-    good = bytes.fromhex(entries[0]["body"])
+    good = bytes.fromhex(entries[0]["bytes"])
     crowd = [number.to_bytes(32, "big") for number in range(MAXIMUM_MEMBERS + 1)]
     refused = [
         ("signature with a bit flipped", "signature", flip(good, 10)),
@@ -125,7 +125,7 @@ def _bundles() -> list[dict[str, Any]]:
     ]:
         body = Bundle(manifests, secrets).to_wire()
         parts = {"manifests": [raw.hex() for raw in manifests], "secrets": [secret.hex() for secret in secrets]}
-        entries.append({"name": name, "body": body.hex(), **parts, "code": None})
+        entries.append({"name": name, "bytes": body.hex(), **parts, "code": None})
     refused = [
         ("secret of 31 bytes", "malformed", cbor([[], [bytes(31)]])),
         ("seventeen secrets", "limit", cbor([[], [bytes(32)] * 17])),
@@ -139,7 +139,7 @@ def _bundles() -> list[dict[str, Any]]:
 
 def _pulls() -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = [
-        {"name": f"from version {version}", "body": pull_to_wire(version).hex(), "from_version": version, "code": None}
+        {"name": f"from version {version}", "bytes": pull_to_wire(version).hex(), "from_version": version, "code": None}
         for version in (0, 1, 4, 2**63 - 1)
     ]
     refused = [
@@ -153,7 +153,7 @@ def _pulls() -> list[dict[str, Any]]:
 
 
 def _refused(rows: list[tuple[str, str, bytes]]) -> list[dict[str, Any]]:
-    return [{"name": name, "body": body.hex(), "code": code} for name, code, body in rows]
+    return [{"name": name, "bytes": body.hex(), "code": code} for name, code, body in rows]
 
 
 def make() -> dict[str, Any]:

@@ -379,7 +379,7 @@ def _refused() -> list[tuple[str, str, bytes]]:
 def _describe(name: str, manifest: GroupManifest) -> dict[str, Any]:
     return {
         "name": name,
-        "manifest": manifest.raw.hex(),
+        "bytes": manifest.raw.hex(),
         "hash": manifest.hash.hex(),
         "group_id": manifest.group_id.hex(),
         "version": manifest.version,
@@ -429,7 +429,7 @@ def make() -> dict[str, Any]:
         "that holds all manifests, and one that begins with the one at index `begins`, believe the same.",
         "keys": keys(),
         "manifests": [_describe(name, manifest) for name, manifest in _ALL.items()],
-        "refused": [{"name": name, "manifest": raw.hex(), "code": code} for name, code, raw in _refused()],
+        "refused": [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in _refused()],
         "trust": group_scenarios.make(),
         "chains": [{"name": name, "chain": chain, "code": code} for name, chain, code in chains],
         "agreements": rivals.agreements(),

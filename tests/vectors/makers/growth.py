@@ -103,7 +103,7 @@ def _acknowledgements() -> list[dict[str, Any]]:
         ("no list", "malformed", cbor([INCARNATION, [41, []], {1: 7}])),
     ]
     return [
-        {"name": name, "body": raw.hex(), "code": code}
+        {"name": name, "bytes": raw.hex(), "code": code}
         | ({} if code else {"unsupported": list(Acknowledgement.from_wire(raw).unsupported)})
         for name, code, raw in rows
     ]
@@ -146,7 +146,7 @@ def _trust() -> list[dict[str, Any]]:
         ("rules of version 1, which nobody names", "malformed", carol, named_one),
     ]
     return [
-        {"name": name, "held": held.raw.hex(), "offered": offered.hex(), "code": code}
+        {"name": name, "held": held.raw.hex(), "bytes": offered.hex(), "code": code}
         for name, code, held, offered in rows
     ]
 

@@ -93,11 +93,11 @@ def _bodies() -> list[dict[str, Any]]:
         ("what a later version adds", [False, [[*head, bytes(16), b"else"]], b"more"], [False, [[*head, bytes(16)]]]),
     ]
     return [
-        {"name": name, "body": cbor(fields).hex(), "code": code}
+        {"name": name, "bytes": cbor(fields).hex(), "code": code}
         | ({"report": _readable(fields), "exact": True} if code is None else {})
         for name, code, fields in rows
     ] + [
-        {"name": name, "body": cbor(fields).hex(), "code": None, "report": _readable(read), "exact": False}
+        {"name": name, "bytes": cbor(fields).hex(), "code": None, "report": _readable(read), "exact": False}
         for name, fields, read in extended
     ]
 

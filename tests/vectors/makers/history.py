@@ -111,7 +111,7 @@ def _accepted() -> list[dict[str, Any]]:
         {
             "name": name,
             "code": None,
-            "raw": made.raw.hex(),
+            "bytes": made.raw.hex(),
             "id": made.id.hex(),
             "author": made.author.hex(),
             "incarnation": made.log.incarnation.hex(),
@@ -149,7 +149,7 @@ def _refused() -> list[dict[str, Any]]:
     raws["signed as a message", "signature"] = _signed(_fields(), domain=b"covey/1 message")
     raws["a bit flipped", "signature"] = flip(SECOND.raw, len(SECOND.raw) - 1)
     raws["followed by a byte", "malformed"] = SECOND.raw + b"\x00"
-    return [{"name": name, "code": code, "raw": raw.hex()} for (name, code), raw in raws.items()]
+    return [{"name": name, "code": code, "bytes": raw.hex()} for (name, code), raw in raws.items()]
 
 
 def _scenario(
@@ -163,7 +163,7 @@ def _scenario(
         "name": name,
         "outcome": outcome,
         "held": [each.raw.hex() for each in held],
-        "raw": offered.raw.hex(),
+        "bytes": offered.raw.hex(),
         "follower": None if follower is None else follower.raw.hex(),
     }
 
@@ -273,15 +273,15 @@ def _bodies() -> list[dict[str, Any]]:
     from_less = cbor([bytes(8), False, bytes([1] * 4 + [2] * 4), 1, [1, 2], []])
     behind = HistoryPull({FIRST.log: 2}, only=True).with_tags(seeded("salt", 8))
     return [
-        {"name": "two operations, and more", "type": "OPERATIONS", "code": None, "body": bundle.to_wire().hex()},
-        {"name": "no number", "type": "OPERATIONS", "code": "malformed", "body": cbor([[], True]).hex()},
-        {"name": "how far it has come", "type": "HISTORY_PULL", "code": None, "body": pull.to_wire().hex()},
-        {"name": "how far, with tags", "type": "HISTORY_PULL", "code": None, "body": tagged.to_wire().hex()},
-        {"name": "of one log alone", "type": "HISTORY_PULL", "code": None, "body": behind.to_wire().hex()},
-        {"name": "not from the least", "type": "HISTORY_PULL", "code": "malformed", "body": from_less.hex()},
-        {"name": "tags descending", "type": "HISTORY_PULL", "code": "malformed", "body": descending.hex()},
-        {"name": "more tags than numbers", "type": "HISTORY_PULL", "code": "malformed", "body": one_short.hex()},
-        {"name": "a log twice", "type": "HISTORY_PULL", "code": "malformed", "body": twice.hex()},
+        {"name": "two operations, and more", "type": "OPERATIONS", "code": None, "bytes": bundle.to_wire().hex()},
+        {"name": "no number", "type": "OPERATIONS", "code": "malformed", "bytes": cbor([[], True]).hex()},
+        {"name": "how far it has come", "type": "HISTORY_PULL", "code": None, "bytes": pull.to_wire().hex()},
+        {"name": "how far, with tags", "type": "HISTORY_PULL", "code": None, "bytes": tagged.to_wire().hex()},
+        {"name": "of one log alone", "type": "HISTORY_PULL", "code": None, "bytes": behind.to_wire().hex()},
+        {"name": "not from the least", "type": "HISTORY_PULL", "code": "malformed", "bytes": from_less.hex()},
+        {"name": "tags descending", "type": "HISTORY_PULL", "code": "malformed", "bytes": descending.hex()},
+        {"name": "more tags than numbers", "type": "HISTORY_PULL", "code": "malformed", "bytes": one_short.hex()},
+        {"name": "a log twice", "type": "HISTORY_PULL", "code": "malformed", "bytes": twice.hex()},
     ]
 
 

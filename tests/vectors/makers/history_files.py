@@ -46,7 +46,7 @@ def _case(name: str, reader: Identity, file: bytes, documents: int, code: str | 
         "name": name,
         "reader": reader.signing_public.hex(),
         "noise_secret": noise,
-        "file": file.hex(),
+        "bytes": file.hex(),
         "group_id": GROUP_ID.hex(),
         "reads": every[:documents],
         "code": code,

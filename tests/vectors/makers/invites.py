@@ -54,7 +54,7 @@ def _invites() -> list[dict[str, Any]]:
         entries.append(
             {
                 "name": name,
-                "uri": invite.to_uri(),
+                "text": invite.to_uri(),
                 "group_id": GROUP_ID.hex(),
                 "inviter": "alice",
                 "secret": _SECRET.hex(),
@@ -100,7 +100,7 @@ def _invites() -> list[dict[str, Any]]:
         ("longer than any", _uri(_fields(relay="x" * 2_000))),
         ("not deterministic", _uri(b"\x87\x18\x01" + cbor(_fields())[2:])),
     ]
-    return entries + [{"name": name, "uri": uri, "code": "local"} for name, uri in refused]
+    return entries + [{"name": name, "text": uri, "code": "local"} for name, uri in refused]
 
 
 def _requests() -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ def _requests() -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = [
         {
             "name": "a request",
-            "body": good.hex(),
+            "bytes": good.hex(),
             "secret": _SECRET.hex(),
             "noise_public": BOB.noise_public.hex(),
             "label": label,
@@ -128,7 +128,7 @@ def _requests() -> list[dict[str, Any]]:
         ("label as bytes", "malformed", cbor([_SECRET, BOB.noise_public, b"x"])),
         ("longer than any", "limit", cbor([_SECRET, BOB.noise_public, "x" * 600])),
     ]
-    return entries + [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in refused]
+    return entries + [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in refused]
 
 
 _DESCRIBED = ("All pumps of the site", ("image/png", b"\x89PNG"))
@@ -140,7 +140,7 @@ def _group_invites() -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = [
         {
             "name": "an invitation",
-            "body": good.hex(),
+            "bytes": good.hex(),
             "secret": _SECRET.hex(),
             "noise_public": ALICE.noise_public.hex(),
             "expires_at_us": _EXPIRES_US,
@@ -181,7 +181,7 @@ def _group_invites() -> list[dict[str, Any]]:
         ),
         ("a description too long", "limit", invited(["", 1, [], "x" * 4_097, None])),
     ]
-    return entries + [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in refused]
+    return entries + [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in refused]
 
 
 def make() -> dict[str, Any]:

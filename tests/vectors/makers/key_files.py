@@ -47,9 +47,9 @@ def make() -> dict[str, Any]:
         "about": "Section 14. The passphrase is `passphrase`; noise keys are given newest first.",
         "keys": keys(),
         "passphrase": _PASSPHRASE.decode(),
-        "identities": [{"name": name, "file": raw.hex(), "code": code} for name, code, raw in identities],
+        "identities": [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in identities],
         "noise_keys": [
-            {"name": name, "file": raw.hex(), "code": code}
+            {"name": name, "bytes": raw.hex(), "code": code}
             | (
                 {"secrets": ([["bob", 0], ["alice", NOW_US]] if "rotation" in name else [["alice", 0]])}
                 if not code

@@ -64,7 +64,7 @@ def _links() -> list[dict[str, Any]]:
         ("longer than any", "limit", cbor([_TAG, bytes(64)])),
     ]
     return [
-        {"name": name, "body": body.hex(), "code": code}
+        {"name": name, "bytes": body.hex(), "code": code}
         | ({"tag": _TAG.hex(), "key": _KEY.hex()} if code is None else {})
         for name, code, body in rows
     ]
@@ -84,14 +84,14 @@ def make() -> dict[str, Any]:
     vectors: list[dict[str, Any]] = [
         {
             "name": name,
-            "counter": str(counter),
+            "counter": counter,
             "message": message.hex(),
-            "envelope": envelope.seal_by_link(message, _KEY, _TAG, counter).hex(),
+            "bytes": envelope.seal_by_link(message, _KEY, _TAG, counter).hex(),
             "code": None,
         }
         for name, message, counter in messages
     ]
-    vectors += [{"name": name, "envelope": raw.hex(), "code": code} for name, code, raw in _refused()]
+    vectors += [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in _refused()]
     return {
         "about": "Section 4. The reader holds this key, by this tag; `links` are bodies of LINK.",
         "key": _KEY.hex(),

@@ -81,9 +81,9 @@ def make() -> dict[str, Any]:
     mailboxes = [DeviceKey(seeded(f"mailbox {number}")) for number in range(4)]
     recipients = [DeviceKey(seeded(f"recipient {number}")) for number in range(3)]
     return {
-        "bodies": [{"name": name, "body": body.hex(), "code": code} for name, body, code in _BODIES],
+        "bodies": [{"name": name, "bytes": body.hex(), "code": code} for name, body, code in _BODIES],
         "blob_ids": [
-            {"name": name, "message": message.hex(), "blob_id": blob_id_of(message).hex()}
+            {"name": name, "bytes": message.hex(), "blob_id": blob_id_of(message).hex(), "code": None}
             for name, message in (("of nothing", b""), ("of seven bytes", b"message"), ("of 32 bytes", seeded("m")))
         ],
         "orders": [

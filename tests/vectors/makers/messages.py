@@ -87,7 +87,7 @@ def _valid() -> list[dict[str, Any]]:
                 "link_seq": link_seq,
                 "sent_at_us": NOW_US,
                 "body": body.hex(),
-                "message": raw.hex(),
+                "bytes": raw.hex(),
                 "code": None,
             }
         )
@@ -175,14 +175,14 @@ def _acknowledgements() -> list[dict[str, Any]]:
         ("no ranges", "malformed", [41]),
     ]
     entries: list[dict[str, Any]] = [
-        {"name": name, "body": cbor([INCARNATION, received]).hex(), "code": code} for name, code, received in rows
+        {"name": name, "bytes": cbor([INCARNATION, received]).hex(), "code": code} for name, code, received in rows
     ]
     for entry, (_, code, received) in zip(entries, rows, strict=True):
         if code is None:
             entry["incarnation"], entry["received"] = INCARNATION.hex(), received
     entries += [
-        {"name": "incarnation of 7 bytes", "body": cbor([bytes(7), [0, []]]).hex(), "code": "malformed"},
-        {"name": "longer than any", "body": cbor([INCARNATION, [0, []], bytes(12_000)]).hex(), "code": "limit"},
+        {"name": "incarnation of 7 bytes", "bytes": cbor([bytes(7), [0, []]]).hex(), "code": "malformed"},
+        {"name": "longer than any", "bytes": cbor([INCARNATION, [0, []], bytes(12_000)]).hex(), "code": "limit"},
     ]
     return entries
 
@@ -207,7 +207,7 @@ def _imprints() -> list[dict[str, Any]]:
         ("no runs", "malformed", {}),
     ]
     return [
-        {"name": name, "body": cbor([INCARNATION, [41, []], runs]).hex(), "code": code}
+        {"name": name, "bytes": cbor([INCARNATION, [41, []], runs]).hex(), "code": code}
         | ({} if code else {"imprints": [[first, run.hex()] for first, run in runs]})  # type: ignore[attr-defined]
         for name, code, runs in rows
     ]
@@ -243,7 +243,7 @@ def _losses() -> list[dict[str, Any]]:
         ("longer than any", "limit", [1, [[5, 9]], [], bytes(2_560)]),
     ]
     return [
-        {"name": name, "body": cbor(fields).hex(), "code": code} | ({"loss": _readable(fields)} if code is None else {})
+        {"name": name, "bytes": cbor(fields).hex(), "code": code} | ({"loss": _readable(fields)} if code is None else {})
         for name, code, fields in rows
     ]
 
@@ -267,7 +267,7 @@ def _forwards() -> list[dict[str, Any]]:
         ("a field too many", "malformed", [to, b"an envelope", 0]),
     ]
     return [
-        {"name": name, "body": cbor(fields).hex(), "code": code}
+        {"name": name, "bytes": cbor(fields).hex(), "code": code}
         | ({"to": "bob", "envelope": fields[1].hex()} if code is None else {})  # type: ignore[index]
         for name, code, fields in rows
     ]
@@ -287,7 +287,7 @@ def _ephemerals() -> list[dict[str, Any]]:
         ("a field too many", "malformed", [NOW_US, b"typing", 0]),
     ]
     return [
-        {"name": name, "body": cbor(fields).hex(), "code": code}
+        {"name": name, "bytes": cbor(fields).hex(), "code": code}
         | ({"said_at_us": fields[0], "content": bytes(fields[1]).hex()} if code is None else {})  # type: ignore[call-overload]  # bytes
         for name, code, fields in rows
     ]
@@ -295,7 +295,7 @@ def _ephemerals() -> list[dict[str, Any]]:
 
 def make() -> dict[str, Any]:
     """Return the file."""
-    refused = [{"name": name, "message": raw.hex(), "code": code} for name, code, raw in _refused()]
+    refused = [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in _refused()]
     return {
         "about": "Sections 5 to 7, 19 and 30.",
         "keys": keys(),

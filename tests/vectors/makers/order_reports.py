@@ -39,8 +39,8 @@ def results() -> list[dict[str, Any]]:
         ("a sentence too long", "limit"): [order_id, 5, None, b"", False, *times, "a", "x" * 257],
     }
     return [
-        *({"name": name, "code": None, "body": result.to_wire().hex()} for name, result in taken.items()),
-        *({"name": name, "code": code, "body": cbor(body).hex()} for (name, code), body in wrong.items()),
+        *({"name": name, "code": None, "bytes": result.to_wire().hex()} for name, result in taken.items()),
+        *({"name": name, "code": code, "bytes": cbor(body).hex()} for (name, code), body in wrong.items()),
     ]
 
 
@@ -85,6 +85,6 @@ def reports() -> list[dict[str, Any]]:
         ("one setting too many", "limit"): [[f"{number:03}", *good[1:]] for number in range(129)],
     }
     return [
-        *({"name": name, "code": None, "body": SettingReport(each).to_wire().hex()} for name, each in taken.items()),
-        *({"name": name, "code": code, "body": cbor(body).hex()} for (name, code), body in wrong.items()),
+        *({"name": name, "code": None, "bytes": SettingReport(each).to_wire().hex()} for name, each in taken.items()),
+        *({"name": name, "code": code, "bytes": cbor(body).hex()} for (name, code), body in wrong.items()),
     ]

@@ -156,11 +156,11 @@ def _bodies() -> list[dict[str, Any]]:
     }
     return [
         *(
-            {"name": name, "code": None, "kind": int(body.kind), "body": body.to_wire().hex()}
+            {"name": name, "code": None, "kind": int(body.kind), "bytes": body.to_wire().hex()}
             for name, body in taken.items()
         ),
         *(
-            {"name": name, "code": code, "kind": kind, "body": cbor(body).hex()}
+            {"name": name, "code": code, "kind": kind, "bytes": cbor(body).hex()}
             for (name, kind, code), body in refused.items()
         ),
     ]
@@ -194,7 +194,7 @@ def _secrets() -> list[dict[str, Any]]:
                 "key": "app.token",
                 "selector": cbor(selector.to_wire()).hex(),
                 "noise_secret": BOB.noise_secret.hex(),
-                "sealed": sealed[: len(sealed) - cut].hex(),
+                "bytes": sealed[: len(sealed) - cut].hex(),
                 "value": value if opens else None,
                 "code": None if opens else "malformed" if cut else "decryption",
             }
@@ -240,7 +240,7 @@ def _secret_arguments() -> list[dict[str, Any]]:
                 "once": once.hex(),
                 "selector": cbor(selector.to_wire()).hex(),
                 "noise_secret": BOB.noise_secret.hex(),
-                "sealed": seal_arguments(arguments, recipients, *as_given, draw).hex(),
+                "bytes": seal_arguments(arguments, recipients, *as_given, draw).hex(),
                 "arguments": arguments if code is None else None,
                 "code": code,
             }

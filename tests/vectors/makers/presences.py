@@ -34,7 +34,7 @@ def _bodies() -> list[dict[str, Any]]:
         ("a field too many", "malformed", [8, 0, 300, [4], 0]),
     ]
     return [
-        {"name": name, "body": cbor(fields).hex(), "code": code} | ({"presence": fields} if code is None else {})
+        {"name": name, "bytes": cbor(fields).hex(), "code": code} | ({"presence": fields} if code is None else {})
         for name, code, fields in rows
     ]
 
@@ -73,7 +73,7 @@ def _stories() -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "presences": [{"body": cbor(fields).hex(), "holds": holds} for fields, holds in reported],
+            "presences": [{"bytes": cbor(fields).hex(), "holds": holds} for fields, holds in reported],
             "condition": condition,
         }
         for name, reported, condition in rows
@@ -96,7 +96,7 @@ def make() -> dict[str, Any]:
     return {
         "about": "Section 22.",
         "keys": keys(),
-        "vectors": [{"name": "a beat", "author": "alice", "recipient": "bob", "message": raw.hex(), "code": None}],
+        "vectors": [{"name": "a beat", "author": "alice", "recipient": "bob", "bytes": raw.hex(), "code": None}],
         "bodies": _bodies(),
         "stories": _stories(),
     }

@@ -15,10 +15,11 @@ from covey.core.link.link_keys import LinkTerms
 from covey.core.link.sealer import Outgoing
 from covey.core.orders.selector import EVERYBODY
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading
-from covey.core.wire.envelope import SealedEnvelope, read_envelope
-from covey.core.wire.message import MessageType, read_message
+from covey.core.wire import cbor
+from covey.core.wire.envelope import SealedEnvelope, read_envelope, seal
+from covey.core.wire.message import MessageType, read_message, write_message
 from tests.fleet import Device
-from tests.vectors.makers.cast import BOOT_ID, NOW_US
+from tests.vectors.makers.cast import BOOT_ID, NOW_US, seeded
 
 _NO_LINKS = LinkTerms(after=2**31)
 """Every envelope is sealed, so that each can be opened by itself."""
@@ -73,6 +74,31 @@ def _batch() -> bytes:
     return builder.body(ClockReading(BOOT_ID, 1_000_000, NOW_US, ClockKind.SYNCHRONISED))
 
 
+def _refused(session: _Session) -> list[dict[str, Any]]:
+    """Return what a relay, a stranger or a member may make of the blob's envelope, each for the same recipient."""
+    [step] = [each for each in session.steps if each["type"] == "BLOB"]
+    recipient, author = (session.ann, session.ben) if step["to"] == "ann" else (session.ben, session.ann)
+    envelope, raw = bytes.fromhex(step["bytes"]), bytes.fromhex(step["message"])
+    signature, signed = cbor.decode(raw, len(raw))
+    keys = recipient.identity.noise_public, seeded("a forger's key"), seeded("a forger's nonce", 24)
+    forged = cbor.encode([bytes([signature[0] ^ 1]) + signature[1:], signed])
+    message = read_message(raw)
+    redirected = write_message(
+        author.identity, message.type, author.key, message.group_id, message.incarnation,
+        message.seq, message.link_seq, message.sent_at_us, message.body,
+    )  # fmt: skip
+    rows = [
+        ("cut short", "malformed", envelope[:-1]),
+        ("with one byte more", "malformed", envelope + b"\0"),
+        ("one bit of the ciphertext changed", "decryption", envelope[:-1] + bytes([envelope[-1] ^ 1])),
+        ("of a form that nobody knows", "unsupported", cbor.encode([9, *cbor.decode(envelope, len(envelope))[1:]])),
+        ("the message with another signature", "signature", seal(forged, *keys)),
+        ("the message for another device", "not_for_us", seal(redirected, *keys)),
+        ("no message", "malformed", seal(b"hello", *keys)),
+    ]
+    return [{"name": name, "to": step["to"], "bytes": raw.hex(), "code": code} for name, code, raw in rows]
+
+
 def make() -> dict[str, Any]:
     """Return the file."""
     with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +125,8 @@ def make() -> dict[str, Any]:
             device.stop()
     return {
         "about": "Sections 3 to 11, 23 and 24. Every envelope of one session, in order: `bytes` is what a relay sees, "
-        "`message` what it opens to. The recipient of each step has received all steps before it.",
+        "`message` what it opens to. The recipient of each step has received all steps before it. `refused`: what a relay, a stranger or a member "
+        "may make of one of them.",
         "keys": {
             device.name: {
                 "signing_seed": device.identity.signing_seed.hex(),
@@ -112,5 +139,6 @@ def make() -> dict[str, Any]:
         "group_id": group_id.hex(),
         "invite": invite.to_uri(),
         "steps": session.steps,
+        "refused": _refused(session),
         "types": sorted({step["type"] for step in session.steps if step["type"] in MessageType.__members__}),
     }

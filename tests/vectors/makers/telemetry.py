@@ -176,7 +176,7 @@ def make() -> dict[str, Any]:
     vectors.append(_described("five series by hand", _outer(_columns())))
     vectors.append(_described("deflated by hand", _outer(_columns(), codec=1, packed=_deflate(cbor(_columns())))))
     vectors.append(_described("a boolean of 2 is true", _outer(_columns(numbers=[15, 1, b"\x00\x01\xf2"]))))
-    refused = [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in _refused()]
+    refused = [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in _refused()]
     return {
         "about": "Sections 11 and 12. `readings` went in; `decoded` comes out, in index order, "
         "as [name, unit, wall time in microseconds, value]. What a deflate stream looks like is the sender's choice.",
@@ -195,7 +195,7 @@ def _described(name: str, body: bytes) -> dict[str, Any]:
             "wall_us": batch.clock.wall_us,
             "kind": int(batch.clock.kind),
         },
-        "body": body.hex(),
+        "bytes": body.hex(),
         "series": [[each.name, each.unit, int(each.kind), each.scale, each.count] for each in batch.series],
         "decoded": to_json(list(batch.readings())),
         "code": None,

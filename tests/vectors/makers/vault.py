@@ -149,13 +149,13 @@ def _ranges() -> list[dict[str, Any]]:
         "nonce": _nonce("range").hex(),
         "range": _named(named),
         "entries": [described_entry(_segment(number)[0]) for number in _RECORDS],
-        "content": content.hex(),
+        "bytes": content.hex(),
         "code": None,
     }
     return [
         good,
         *(
-            {"name": name, "range": _named(listed_as), "content": raw.hex(), "code": code}
+            {"name": name, "range": _named(listed_as), "bytes": raw.hex(), "code": code}
             for name, code, listed_as, raw in refused
         ),
     ]
@@ -211,7 +211,7 @@ def _merged() -> list[dict[str, Any]]:
                 [part.number, part.created_at_us, [[each.received_at_us, each.message.hex()] for each in part.records]]
                 for part in parts_of_vault()
             ],
-            "content": raw.hex(),
+            "bytes": raw.hex(),
             "code": None,
         }
 
@@ -222,7 +222,7 @@ def _merged() -> list[dict[str, Any]]:
         messages=b"".join([_RECORDS[2][0].message, *(each.message for each in _RECORDS[1])]),
     )
     refused = [
-        {"name": name, "entry": described_entry(listed(raw)), "content": raw.hex(), "code": code}
+        {"name": name, "entry": described_entry(listed(raw)), "bytes": raw.hex(), "code": code}
         for name, code, raw in shapes
     ]
     return [
@@ -311,7 +311,7 @@ def _tombstones() -> list[dict[str, Any]]:
         "tombstone": described(named),
         "segments": [described_entry(_segment(number)[0]) for number in _RECORDS],
         "ranges": [_named(_range()[0])],
-        "content": content.hex(),
+        "bytes": content.hex(),
         "code": None,
     }
     refused = [
@@ -327,7 +327,7 @@ def _tombstones() -> list[dict[str, Any]]:
     return [
         good,
         *(
-            {"name": name, "tombstone": described(as_named), "content": raw.hex(), "code": code}
+            {"name": name, "tombstone": described(as_named), "bytes": raw.hex(), "code": code}
             for name, code, as_named, raw in refused
         ),
     ]
@@ -365,7 +365,7 @@ def _good(name: str, number: int, created_us: int, records: list[SegmentRecord])
         "nonce": nonce.hex(),
         "entry": described_entry(entry),
         "records": [[each.received_at_us, each.message.hex()] for each in records],
-        "content": content.hex(),
+        "bytes": content.hex(),
         "code": None,
     }
 
@@ -424,7 +424,7 @@ def _segments() -> list[dict[str, Any]]:
         ("another segment's bytes", "decryption", entry, _segment(2)[1]),
     ]
     return entries + [
-        {"name": name, "entry": described_entry(listed_as), "content": raw.hex(), "code": code}
+        {"name": name, "entry": described_entry(listed_as), "bytes": raw.hex(), "code": code}
         for name, code, listed_as, raw in refused
     ]
 
@@ -473,7 +473,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
                 "segments": [described_entry(entry) for entry in manifest.segments],
                 "tombstones": [each.to_wire() for each in manifest.tombstones] and [_tombstones()[0]["tombstone"]],
                 "floor": manifest.manifest_seq,
-                "content": documents.seal_vault_manifest(KEY, manifest, _COLLECTOR, _nonce(label)).hex(),
+                "bytes": documents.seal_vault_manifest(KEY, manifest, _COLLECTOR, _nonce(label)).hex(),
                 "code": None,
             }
         )
@@ -484,7 +484,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
     def changed(**fields: object) -> list[object]:
         return list((good | fields).values())
 
-    content = bytes.fromhex(entries[1]["content"])
+    content = bytes.fromhex(entries[1]["bytes"])
     by_other = documents.seal_vault_manifest(OTHER_KEY, second, BOB, _nonce("other"))
     by_carol = documents.next_manifest(None, KEY, CAROL.signing_public, INCARNATION, NOW_US, ())
     rows: list[tuple[str, str, int, bytes]] = [
@@ -572,7 +572,7 @@ def _manifest_entries() -> list[dict[str, Any]]:
         ),
     ]
     return entries + [
-        {"name": name, "floor": floor, "content": raw.hex(), "code": code} for name, code, floor, raw in rows
+        {"name": name, "floor": floor, "bytes": raw.hex(), "code": code} for name, code, floor, raw in rows
     ]
 
 

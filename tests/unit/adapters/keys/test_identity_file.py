@@ -60,7 +60,7 @@ def test_identity_vectors(vector: dict[str, Any]) -> None:  # accepts: 002.25
     def passphrase() -> bytearray:
         return bytearray(load("key_files")["passphrase"], "ascii")
 
-    raw = bytes.fromhex(vector["file"])
+    raw = bytes.fromhex(vector["bytes"])
     if vector["code"] is None:
         assert read_seed(raw, _WHERE, passphrase).reveal() == _SEED
         return
@@ -71,7 +71,7 @@ def test_identity_vectors(vector: dict[str, Any]) -> None:  # accepts: 002.25
 
 @pytest.mark.parametrize("vector", vectors("key_files", "noise_keys"))
 def test_noise_key_vectors(vector: dict[str, Any]) -> None:
-    raw = bytes.fromhex(vector["file"])
+    raw = bytes.fromhex(vector["bytes"])
     if vector["code"] is None:
         secrets = [(key.secret.reveal(), key.retired_at_us) for key in read_noise(raw, _WHERE, _SEED)]
         assert secrets == [(identity(name).noise_secret, retired_at_us) for name, retired_at_us in vector["secrets"]]

@@ -22,7 +22,7 @@ _REFUSED = OrderResult(OperationId(bytes(32)), CommandState.REFUSED, 4, 4, code=
 
 @pytest.mark.parametrize("vector", vectors("orders", "results"))
 def test_bodies(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if vector["code"] is None:
         assert OrderResult.from_wire(body).to_wire() == body
         return

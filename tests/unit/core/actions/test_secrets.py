@@ -81,7 +81,7 @@ def test_neither_names_nor_lengths_show() -> None:
 @pytest.mark.parametrize("vector", vectors("orders", "secret_arguments"))
 def test_the_vectors(vector: dict[str, Any]) -> None:
     sealed = SealedArguments.of(
-        bytes.fromhex(vector["sealed"]),
+        bytes.fromhex(vector["bytes"]),
         GroupId(bytes.fromhex(vector["group_id"])),
         DeviceKey(bytes.fromhex(vector["author"])),
         vector["action"],

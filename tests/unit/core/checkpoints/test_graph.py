@@ -13,7 +13,7 @@ from tests.vectors import vectors
 
 @pytest.mark.parametrize("vector", vectors("checkpoints", "graphs"))
 def test_vectors(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if vector["code"] is None:
         graph = HistoryGraph.from_wire(body)
         assert graph.to_wire() == body
@@ -27,6 +27,6 @@ def test_vectors(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize("cut", [0, 1, 100, -1])
 def test_what_is_cut_off_is_refused(cut: int) -> None:
     [vector] = [each.values[0] for each in vectors("checkpoints", "graphs") if each.values[0]["code"] is None]
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     with pytest.raises(RemoteError):
         HistoryGraph.from_wire(body[:cut])

@@ -16,7 +16,7 @@ _KINDS: dict[str, Any] = {"pull": ContentPull, "part": ContentPart, "acknowledge
 
 @pytest.mark.parametrize("entry", vectors("content", "bodies"))
 def test_bodies_are_taken_and_refused_as_the_vectors_say(entry: dict[str, Any]) -> None:
-    kind, body = _KINDS[entry["kind"]], bytes.fromhex(entry["body"])
+    kind, body = _KINDS[entry["kind"]], bytes.fromhex(entry["bytes"])
     if entry["code"] is None:
         assert kind.from_wire(body).to_wire() == body
         return

@@ -226,7 +226,7 @@ def test_what_is_wrong_is_refused_where_it_is_said(make: Make) -> None:
 
 @pytest.mark.parametrize("vector", vectors("messages", "ephemerals"), ids=lambda each: each["name"])
 def test_bodies(vector: dict[str, str]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if vector["code"] is None:
         said = Ephemeral.from_wire(body)
         assert said == Ephemeral(int(vector["said_at_us"]), bytes.fromhex(vector["content"]))

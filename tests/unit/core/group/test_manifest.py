@@ -38,7 +38,7 @@ _ALICE, _BOB, _CAROL = (_identity(name) for name in ("alice", "bob", "carol"))
 
 @pytest.mark.parametrize("vector", vectors("group_manifests", "manifests"))
 def test_manifests(vector: dict[str, Any]) -> None:  # accepts: 000.03, 000.04, 000.05, 000.08
-    raw = bytes.fromhex(vector["manifest"])
+    raw = bytes.fromhex(vector["bytes"])
     manifest = read_manifest(raw)
     assert manifest.raw == raw
     assert manifest.hash.hex() == vector["hash"]
@@ -74,7 +74,7 @@ def test_manifests(vector: dict[str, Any]) -> None:  # accepts: 000.03, 000.04, 
 @pytest.mark.parametrize("vector", vectors("group_manifests", "refused"))
 def test_refused(vector: dict[str, Any]) -> None:  # accepts: 000.12, 000.05, 002.30
     with pytest.raises(RemoteError) as caught:
-        read_manifest(bytes.fromhex(vector["manifest"]))
+        read_manifest(bytes.fromhex(vector["bytes"]))
     assert caught.value.code == vector["code"]
 
 

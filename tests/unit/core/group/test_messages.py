@@ -27,7 +27,7 @@ def _refused(vector: dict[str, Any], read: Callable[[bytes], object]) -> bool:
     if vector["code"] is None:
         return False
     with pytest.raises(RemoteError) as caught:
-        read(bytes.fromhex(vector["body"]))
+        read(bytes.fromhex(vector["bytes"]))
     assert caught.value.code == vector["code"]
     return True
 
@@ -36,7 +36,7 @@ def _refused(vector: dict[str, Any], read: Callable[[bytes], object]) -> bool:
 def test_votes(vector: dict[str, Any]) -> None:  # accepts: 003.34, 003.40
     if _refused(vector, read_vote):
         return
-    raw, group_id = bytes.fromhex(vector["body"]), bytes.fromhex(vector["group_id"])
+    raw, group_id = bytes.fromhex(vector["bytes"]), bytes.fromhex(vector["group_id"])
     vote = read_vote(raw)
     assert (vote.group_id, vote.action, vote.since) == (group_id, vector["action"], vector["since"])
     assert (vote.target, vote.voter) == (_key(vector["target"]), _key(vector["voter"]))
@@ -48,7 +48,7 @@ def test_votes(vector: dict[str, Any]) -> None:  # accepts: 003.34, 003.40
 def test_revokes(vector: dict[str, Any]) -> None:  # accepts: 000.22
     if _refused(vector, read_revoke):
         return
-    revoke = read_revoke(bytes.fromhex(vector["body"]))
+    revoke = read_revoke(bytes.fromhex(vector["bytes"]))
     assert (revoke.group_id.hex(), revoke.epoch, revoke.version, revoke.issuer) == (
         vector["group_id"],
         vector["epoch"],
@@ -62,10 +62,10 @@ def test_revokes(vector: dict[str, Any]) -> None:  # accepts: 000.22
 def test_manifests_and_secrets(vector: dict[str, Any]) -> None:
     if _refused(vector, Bundle.from_wire):
         return
-    bundle = Bundle.from_wire(bytes.fromhex(vector["body"]))
+    bundle = Bundle.from_wire(bytes.fromhex(vector["bytes"]))
     assert [raw.hex() for raw in bundle.manifests] == vector["manifests"]
     assert [secret.hex() for secret in bundle.secrets] == vector["secrets"]
-    assert bundle.to_wire().hex() == vector["body"]
+    assert bundle.to_wire().hex() == vector["bytes"]
     assert not [secret for secret in vector["secrets"] if repr(bytes.fromhex(secret))[2:-1] in repr(bundle)]
 
 
@@ -73,5 +73,5 @@ def test_manifests_and_secrets(vector: dict[str, Any]) -> None:
 def test_pulls(vector: dict[str, Any]) -> None:
     if _refused(vector, pull_from_wire):
         return
-    assert pull_from_wire(bytes.fromhex(vector["body"])) == vector["from_version"]
-    assert pull_to_wire(vector["from_version"]).hex() == vector["body"]
+    assert pull_from_wire(bytes.fromhex(vector["bytes"])) == vector["from_version"]
+    assert pull_to_wire(vector["from_version"]).hex() == vector["bytes"]

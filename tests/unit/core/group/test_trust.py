@@ -20,7 +20,7 @@ from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, iden
 from tests.vectors.makers.groups import WITH_CAROL
 
 _FILE = load("group_manifests")
-_RAW = {entry["name"]: bytes.fromhex(entry["manifest"]) for entry in _FILE["manifests"]}
+_RAW = {entry["name"]: bytes.fromhex(entry["bytes"]) for entry in _FILE["manifests"]}
 _GROUP_ID = GroupId(bytes.fromhex(_FILE["manifests"][0]["group_id"]))
 
 
@@ -103,7 +103,7 @@ def test_a_malformed_manifest_changes_nothing(vector: dict[str, Any], held: str)
     trust = GroupTrust(_GROUP_ID, read_manifest(_RAW[held]))
     before = trust.current
     with pytest.raises(RemoteError) as caught:
-        trust.update(bytes.fromhex(vector["manifest"]))
+        trust.update(bytes.fromhex(vector["bytes"]))
     assert caught.value.code == vector["code"]
     assert trust.current is before
 

@@ -54,7 +54,7 @@ def test_scenarios(vector: dict[str, Any]) -> None:  # accepts: 003.28, 003.29, 
     with empty_history() as operations:
         for raw in vector["held"]:
             assert _offer(operations, read_operation(bytes.fromhex(raw))) is None
-        offered = read_operation(bytes.fromhex(vector["raw"]))
+        offered = read_operation(bytes.fromhex(vector["bytes"]))
         follower = None if vector["follower"] is None else read_operation(bytes.fromhex(vector["follower"]))
         try:
             outcome = _offer(operations, offered, *(() if follower is None else (follower.author,)))

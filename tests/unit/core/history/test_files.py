@@ -17,7 +17,7 @@ from tests.vectors import load, octets, vectors
 @pytest.mark.parametrize("entry", vectors("content", "offers"))
 # accepts: 002.33
 def test_offers_are_taken_and_refused_as_the_vectors_say(entry: dict[str, Any]) -> None:
-    body = bytes.fromhex(entry["body"])
+    body = bytes.fromhex(entry["bytes"])
     if entry["code"] is None:
         assert FileOffer.from_wire(body).to_wire() == body
         return

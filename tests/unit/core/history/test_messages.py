@@ -50,7 +50,7 @@ def test_a_request_names_a_limited_number_of_ids() -> None:
 
 @pytest.mark.parametrize("vector", vectors("history", "bodies"))
 def test_bodies(vector: dict[str, Any]) -> None:
-    body, read = bytes.fromhex(vector["body"]), _READERS[vector["type"]]
+    body, read = bytes.fromhex(vector["bytes"]), _READERS[vector["type"]]
     if vector["code"] is None:
         assert read(body).to_wire() == body
         return

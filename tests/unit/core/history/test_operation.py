@@ -17,7 +17,7 @@ from tests.vectors.makers.history import FIRST, SECOND
 
 @pytest.mark.parametrize("vector", vectors("history", "operations"))
 def test_operations(vector: dict[str, Any]) -> None:  # accepts: 003.27, 003.33
-    raw = bytes.fromhex(vector["raw"])
+    raw = bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             read_operation(raw)

@@ -89,7 +89,7 @@ def test_vectors(vector: dict[str, Any], make: Callable[[str], Talker]) -> None:
     key = LinkKey(DeviceKey(b"a" * 32), _TAG, Secret(_KEY))
     with dan.store.transaction():
         _keep(dan, key)
-    raw = bytes.fromhex(vector["envelope"])
+    raw = bytes.fromhex(vector["bytes"])
     if vector["code"] is None:
         message = bytes.fromhex(vector["message"])
         assert seal_by_link(message, _KEY, _TAG, int(vector["counter"])) == raw
@@ -103,7 +103,7 @@ def test_vectors(vector: dict[str, Any], make: Callable[[str], Talker]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("link_envelopes", "links"))
 def test_bodies(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if vector["code"] is None:
         link = LinkKey.from_wire(DeviceKey(b"a" * 32), body)
         assert (link.tag.hex(), link.key.reveal().hex()) == (vector["tag"], vector["key"])

@@ -21,7 +21,7 @@ def test_bodies_are_taken_and_refused_as_the_vectors_say(
     entry: dict[str, Any],
 ) -> None:
     """Each by the number that 002 has for it."""
-    body = bytes.fromhex(entry["body"])
+    body = bytes.fromhex(entry["bytes"])
     if entry["code"] is None:
         said = read_mailbox_message(body)
         assert said.to_wire() == body
@@ -52,7 +52,7 @@ def test_the_numbers_are_those_of_002() -> None:
 
 @pytest.mark.parametrize("entry", vectors("mailbox", "blob_ids"))
 def test_the_id_of_a_blob_follows_from_its_message(entry: dict[str, Any]) -> None:
-    assert blob_id_of(bytes.fromhex(entry["message"])).hex() == entry["blob_id"]
+    assert blob_id_of(bytes.fromhex(entry["bytes"])).hex() == entry["blob_id"]
 
 
 @pytest.mark.parametrize("entry", vectors("mailbox", "orders"))

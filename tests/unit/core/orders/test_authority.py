@@ -60,7 +60,7 @@ def test_judgements(vector: dict[str, Any], step: int) -> None:
 
 @pytest.mark.parametrize("vector", vectors("orders", "bodies"))
 def test_bodies(vector: dict[str, Any]) -> None:
-    kind, body = vector["kind"], bytes.fromhex(vector["body"])
+    kind, body = vector["kind"], bytes.fromhex(vector["bytes"])
     operation = Operation(GROUP_ID, FIRST.log, 1, None, (), 1, FIRST.manifest, 0, kind, body)
     if vector["code"] is None:
         assert read_body(operation).to_wire() == body

@@ -23,7 +23,7 @@ _KEYS = load("invites")["keys"]
 def test_invites(vector: dict[str, Any]) -> None:  # accepts: 003.86
     if vector["code"] is not None:
         with pytest.raises(LocalError) as caught:
-            Invite.from_uri(vector["uri"])
+            Invite.from_uri(vector["text"])
         assert caught.value.code == vector["code"]
         assert caught.value.hint
         return
@@ -42,14 +42,14 @@ def test_invites(vector: dict[str, Any]) -> None:  # accepts: 003.86
         vector.get("enrolment"),
         tuple(DeviceKey(bytes.fromhex(each)) for each in vector["operators"]),
     )
-    assert Invite.from_uri(vector["uri"]) == expected
-    assert expected.to_uri() == vector["uri"]
+    assert Invite.from_uri(vector["text"]) == expected
+    assert expected.to_uri() == vector["text"]
     assert hash_secret(secret).hex() == expected.secret_hash.hex() == vector["secret_hash"]
 
 
 @pytest.mark.parametrize("vector", vectors("invites", "requests"))
 def test_join_requests(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             JoinRequest.from_wire(body)
@@ -63,7 +63,7 @@ def test_join_requests(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("invites", "group_invites"))
 def test_group_invites(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             GroupInvite.from_wire(body)
@@ -139,7 +139,7 @@ def test_an_invite_is_spelt_in_one_way() -> None:
 
 def test_the_secret_is_not_shown() -> None:  # accepts: 002.32
     valid = next(vector for vector in load("invites")["vectors"] if vector["code"] is None)
-    invite = Invite.from_uri(valid["uri"])
+    invite = Invite.from_uri(valid["text"])
     assert repr(invite.secret) not in repr(invite)
     assert repr(invite.secret) not in repr(JoinRequest(invite.secret, NoisePublic(bytes(32)), ""))
 

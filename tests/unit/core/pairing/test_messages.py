@@ -42,13 +42,13 @@ def test_both_sides_derive_the_same() -> None:
 
 
 def test_the_machines_write_these_bytes() -> None:
-    accepted = [vector["raw"] for vector in _FILE["vectors"] if vector["code"] is None]
+    accepted = [vector["bytes"] for vector in _FILE["vectors"] if vector["code"] is None]
     assert [to_wire(message).hex() for message in conversation()] == accepted[:6]
 
 
 @pytest.mark.parametrize("vector", vectors("ceremonies"))
 def test_messages(vector: dict[str, Any]) -> None:
-    raw = bytes.fromhex(vector["raw"])
+    raw = bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             from_wire(raw)

@@ -89,7 +89,7 @@ def pair(tmp_path: Path) -> Pair:
 
 @pytest.mark.parametrize("vector", vectors("presences", "bodies"))
 def test_bodies(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             Presence.from_wire(body)
@@ -103,7 +103,7 @@ def test_bodies(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("presences"))
 def test_a_signed_one(vector: dict[str, Any]) -> None:
-    message = read_message(bytes.fromhex(vector["message"]))
+    message = read_message(bytes.fromhex(vector["bytes"]))
     assert (message.type, message.seq, message.link_seq) == (MessageType.PRESENCE, 0, 0)
     assert Presence.from_wire(message.body).state is State.HERE
 
@@ -112,7 +112,7 @@ def test_a_signed_one(vector: dict[str, Any]) -> None:
 def test_stories(story: dict[str, Any]) -> None:
     held: PeerPresence | None = None
     for reported in story["presences"]:
-        presence = Presence.from_wire(bytes.fromhex(reported["body"]))
+        presence = Presence.from_wire(bytes.fromhex(reported["bytes"]))
         if held is not None:
             after = held.updated(presence, 1_000)
         else:

@@ -205,7 +205,7 @@ def test_a_board_far_ahead_learns_its_position(fleet: Fleet) -> None:
 
 @pytest.mark.parametrize("vector", vectors("messages", "forwards"))
 def test_forwards(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if vector["code"] is None:
         to = DeviceKey(bytes.fromhex(load("messages")["keys"][vector["to"]]["signing_public"]))
         expected = Forward(to, bytes.fromhex(vector["envelope"]))

@@ -31,7 +31,7 @@ def _report(author: Device, group_id: GroupId, hearer: Device | None, *settings:
 
 @pytest.mark.parametrize("vector", vectors("orders", "reports"))
 def test_bodies(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if vector["code"] is None:
         assert SettingReport.from_wire(body).to_wire() == body
         return

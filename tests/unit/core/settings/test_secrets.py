@@ -102,7 +102,7 @@ def test_what_is_sealed_to_a_length_of_its_own_is_malformed(monkeypatch: pytest.
 @pytest.mark.parametrize("vector", vectors("orders", "secrets"))
 def test_the_vectors(vector: dict[str, Any]) -> None:
     sealed = SealedValue.of(
-        bytes.fromhex(vector["sealed"]),
+        bytes.fromhex(vector["bytes"]),
         GroupId(bytes.fromhex(vector["group_id"])),
         DeviceKey(bytes.fromhex(vector["author"])),
         vector["key"],

@@ -42,7 +42,7 @@ def _clock(vector: dict[str, Any]) -> ClockReading:
 
 @pytest.mark.parametrize("vector", vectors("telemetry"))
 def test_vectors(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             read_telemetry(body)
@@ -169,7 +169,7 @@ def test_a_builder_is_full_before_its_batch_is_too_large(shape: str) -> None:
 def test_a_bomb_is_not_inflated() -> None:  # accepts: 003.84
     bomb = next(each.values[0] for each in vectors("telemetry") if each.id == "zip bomb that lies about its size")
     assert isinstance(bomb, dict)
-    body = bytes.fromhex(bomb["body"])
+    body = bytes.fromhex(bomb["bytes"])
     tracemalloc.start()
     with pytest.raises(LimitError):
         read_telemetry(body)

@@ -38,26 +38,27 @@ def same(left: list[Reading], right: list[Reading]) -> bool:
 
 @pytest.mark.parametrize("vector", named(VECTORS["accepted"]))
 def test_pack_resolves(vector: dict[str, Any]) -> None:
-    assert same(senml.readings_from_json(vector["pack"], vector["now_us"]), expected(vector))
-    assert same(senml.readings_from_line(vector["pack"].encode(), vector["now_us"]), expected(vector))
+    assert same(senml.readings_from_json(vector["text"], vector["now_us"]), expected(vector))
+    assert same(senml.readings_from_line(vector["text"].encode(), vector["now_us"]), expected(vector))
 
 
-@pytest.mark.parametrize("vector", named(VECTORS["accepted"], "cbor"))
+@pytest.mark.parametrize("vector", named(VECTORS["accepted"], "bytes"))
 def test_cbor_pack_resolves_alike(vector: dict[str, Any]) -> None:
-    assert same(senml.readings_from_cbor(bytes.fromhex(vector["cbor"]), vector["now_us"]), expected(vector))
+    assert same(senml.readings_from_cbor(bytes.fromhex(vector["bytes"]), vector["now_us"]), expected(vector))
 
 
-@pytest.mark.parametrize("vector", named(VECTORS["refused"], "json"))
+@pytest.mark.parametrize("vector", named(VECTORS["refused"], "text"))
 def test_pack_is_refused_with_its_record(vector: dict[str, Any]) -> None:
     with pytest.raises(ReadingError) as refused:
-        senml.readings_from_json(vector["json"], vector["now_us"])
+        senml.readings_from_json(vector["text"], vector["now_us"])
     assert vector["says"] in str(refused.value)
+    assert refused.value.code == vector["code"]
 
 
-@pytest.mark.parametrize("vector", named(VECTORS["refused"], "cbor"))
+@pytest.mark.parametrize("vector", named(VECTORS["refused"], "bytes"))
 def test_cbor_pack_is_refused(vector: dict[str, Any]) -> None:
     with pytest.raises(ReadingError) as refused:
-        senml.readings_from_cbor(bytes.fromhex(vector["cbor"]), vector["now_us"])
+        senml.readings_from_cbor(bytes.fromhex(vector["bytes"]), vector["now_us"])
     assert vector["says"] in str(refused.value)
 
 

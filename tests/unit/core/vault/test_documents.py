@@ -45,7 +45,7 @@ def _entry(described: dict[str, Any]) -> SegmentEntry:
 
 @pytest.mark.parametrize("vector", vectors("vault", "segments"))
 def test_segments(vector: dict[str, Any]) -> None:  # accepts: 004.19, 004.20, 004.21
-    entry, content = _entry(vector["entry"]), bytes.fromhex(vector["content"])
+    entry, content = _entry(vector["entry"]), bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             documents.open_segment(_KEY, _NODE, entry, content)
@@ -70,7 +70,7 @@ def test_segments(vector: dict[str, Any]) -> None:  # accepts: 004.19, 004.20, 0
 
 @pytest.mark.parametrize("vector", vectors("vault", "manifests"))
 def test_manifests(vector: dict[str, Any]) -> None:  # accepts: 004.03, 004.10, 004.12, 004.15, 004.16, 004.19, 004.21
-    content = bytes.fromhex(vector["content"])
+    content = bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             documents.open_vault_manifest(_KEY, _NODE, content, vector["floor"])
@@ -96,7 +96,7 @@ def _named(vector: dict[str, Any]) -> SegmentRange:
 
 @pytest.mark.parametrize("vector", vectors("vault", "ranges"))
 def test_ranges(vector: dict[str, Any]) -> None:  # accepts: 004.11
-    named, content = _named(vector["range"]), bytes.fromhex(vector["content"])
+    named, content = _named(vector["range"]), bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             documents.open_range(_KEY, _NODE, named, content)
@@ -117,7 +117,7 @@ def _tombstone(vector: dict[str, Any]) -> Tombstone:
 
 @pytest.mark.parametrize("vector", vectors("vault", "merged"))
 def test_merged_segments(vector: dict[str, Any]) -> None:
-    entry, content = _entry(vector["entry"]), bytes.fromhex(vector["content"])
+    entry, content = _entry(vector["entry"]), bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             documents.open_segment(_KEY, _NODE, entry, content)
@@ -136,7 +136,7 @@ def test_merged_segments(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("erasures", "segments"))
 def test_thinned_segments(vector: dict[str, Any]) -> None:
-    entry, content = _entry(vector["entry"]), bytes.fromhex(vector["content"])
+    entry, content = _entry(vector["entry"]), bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             segments.open_whole(_KEY, _NODE, entry, content)
@@ -161,12 +161,12 @@ def _check_sealed(sealed: tuple[SegmentEntry, bytes], vector: dict[str, Any], pa
     """Check what this version makes of a vector's parts: the same bytes, if it is this one's and this zlib's."""
     assert documents.open_parts(_KEY, _NODE, *sealed) == tuple(parts)
     if vector["name"].startswith("segments 1 and 2") and "ng" not in zlib.ZLIB_RUNTIME_VERSION:
-        assert sealed == (_entry(vector["entry"]), bytes.fromhex(vector["content"]))
+        assert sealed == (_entry(vector["entry"]), bytes.fromhex(vector["bytes"]))
 
 
 @pytest.mark.parametrize("vector", vectors("erasures", "manifests"))
 def test_erasures(vector: dict[str, Any]) -> None:
-    content = bytes.fromhex(vector["content"])
+    content = bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             documents.open_vault_manifest(_KEY, _NODE, content)
@@ -182,7 +182,7 @@ def test_erasures(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("vault", "tombstones"))
 def test_tombstones(vector: dict[str, Any]) -> None:
-    named, content = _tombstone(vector["tombstone"]), bytes.fromhex(vector["content"])
+    named, content = _tombstone(vector["tombstone"]), bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             merging.open_tombstone(_KEY, _NODE, named, content)
@@ -220,7 +220,7 @@ def test_manifests_follow_each_other() -> None:  # accepts: 004.05, 004.12
 
 
 def test_an_older_manifest_is_a_rollback() -> None:  # accepts: 004.15, 004.16
-    content = bytes.fromhex(_FILE["manifests"][0]["content"])
+    content = bytes.fromhex(_FILE["manifests"][0]["bytes"])
     assert documents.open_vault_manifest(_KEY, _NODE, content, 1).manifest_seq == 1
     with pytest.raises(RollbackError):
         documents.open_vault_manifest(_KEY, _NODE, content, 2)
@@ -250,7 +250,7 @@ def test_a_key_that_is_no_manifests_names_no_node(key: str) -> None:
 
 def test_clear_headers_hold_a_magic_and_the_keys_id_only() -> None:  # accepts: 004.22
     for part, magic in (("segments", b"HXSEG\x01"), ("manifests", b"HXMAN\x01")):
-        content = bytes.fromhex(_FILE[part][0]["content"])
+        content = bytes.fromhex(_FILE[part][0]["bytes"])
         assert content[:14] == magic + _KEY.key_id
 
 

@@ -16,7 +16,7 @@ _BOUND = 1_000_000
 
 @pytest.mark.parametrize("vector", vectors("cbor"))
 def test_vectors(vector: dict[str, Any]) -> None:  # accepts: 003.84
-    raw = octets(vector, "cbor")
+    raw = octets(vector, "bytes")
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             cbor.decode(raw, _BOUND)

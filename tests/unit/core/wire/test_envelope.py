@@ -29,7 +29,7 @@ def _opened(raw: bytes, secret: bytes) -> bytes:
 @pytest.mark.parametrize("vector", vectors("envelopes"))
 def test_vectors(vector: dict[str, Any]) -> None:  # accepts: 000.06, 002.01
     recipient = _KEYS[vector["recipient"]]
-    raw, secret = bytes.fromhex(vector["envelope"]), bytes.fromhex(recipient["noise_secret"])
+    raw, secret = bytes.fromhex(vector["bytes"]), bytes.fromhex(recipient["noise_secret"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             _opened(raw, secret)

@@ -41,7 +41,7 @@ def test_agreements(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("heads", "bodies"))
 def test_bodies(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             HeadsReport.from_wire(body)

@@ -49,7 +49,7 @@ def test_vectors(vector: dict[str, Any]) -> None:
     read: list[str] = []
     code = None
     try:
-        for part in read_parts(io.BytesIO(bytes.fromhex(vector["file"])).read, reader.signing_public, reader.noise):
+        for part in read_parts(io.BytesIO(bytes.fromhex(vector["bytes"])).read, reader.signing_public, reader.noise):
             read += [raw.hex() for raw in part.documents]
     except RemoteError as error:
         code = error.code

@@ -42,7 +42,7 @@ def _understood(raw: bytes) -> Message:
 
 @pytest.mark.parametrize("vector", vectors("messages"))
 def test_vectors(vector: dict[str, Any]) -> None:  # accepts: 000.07, 000.09, 001.13, 002.01
-    raw = bytes.fromhex(vector["message"])
+    raw = bytes.fromhex(vector["bytes"])
     if _refused(vector, lambda: _understood(raw)):
         return
     author, recipient = _identity(vector["author"]), _identity(vector["recipient"])
@@ -69,7 +69,7 @@ def test_the_types_keep_the_numbers_of_the_source_documents() -> None:  # accept
 
 def test_an_unverified_read_is_for_bytes_verified_before() -> None:
     forged = next(entry for entry in load("messages")["vectors"] if entry["name"] == "signature of zeros")
-    raw = bytes.fromhex(forged["message"])
+    raw = bytes.fromhex(forged["bytes"])
     assert read_message(raw, verify=False).body == b"hello"
     with pytest.raises(SignatureError):
         read_message(raw)
@@ -82,7 +82,7 @@ def test_the_size_is_bounded_before_parsing() -> None:  # accepts: 002.37
 
 @pytest.mark.parametrize("vector", vectors("messages", "acknowledgements"))
 def test_acknowledgements(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if _refused(vector, lambda: Acknowledgement.from_wire(body)):
         return
     upto, ranges = vector["received"]
@@ -94,7 +94,7 @@ def test_acknowledgements(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("messages", "imprints"))
 def test_imprints(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if _refused(vector, lambda: Acknowledgement.from_wire(body)):
         return
     acknowledgement = Acknowledgement.from_wire(body)
@@ -112,7 +112,7 @@ def test_an_acknowledgement_tells_the_oldest_ranges_first() -> None:
 
 @pytest.mark.parametrize("vector", vectors("messages", "losses"))
 def test_losses(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if _refused(vector, lambda: Loss.from_wire(body)):
         return
     reason, places, numbers, *earlier = vector["loss"]

@@ -358,17 +358,17 @@ def test_the_firmware_of_the_vectors_is_taken_or_refused_as_they_say(tmp_path: P
         flash = Flash(folder)
         pinned = [bytes.fromhex(loaded["keys"][name]["signing_public"]) for name in entry["pinned"]]
         flash.write(line_orders.OPERATORS_FILE, cbor.encode([line_orders.OPERATORS, entry["threshold"], pinned]))
-        image = read_image(bytes.fromhex(entry["image"]))
+        image = read_image(bytes.fromhex(entry["bytes"]))
         assert (image.announced.hex(), image.digest.hex()) == (entry["announced"], entry["digest"]), entry["name"]
         update = Update(flash, image.announced)
-        assert (update.why, update.state) == (entry["refused"], REFUSED if entry["refused"] else RECEIVING)
+        assert (update.why, update.state) == (entry["why"], REFUSED if entry["outcome"] else RECEIVING)
 
 
 def test_the_results_of_the_vectors_are_their_boards_or_nobodys() -> None:
     loaded = load("boards")
     for entry in loaded["results"]:
         board = DeviceKey(bytes.fromhex(loaded["keys"][entry["board"]]["signing_public"]))
-        result, signature = bytes.fromhex(entry["result"]), bytes.fromhex(entry["signature"])
+        result, signature = bytes.fromhex(entry["bytes"]), bytes.fromhex(entry["signature"])
         try:
             OrderResult.from_wire(agent_cbor.encode([result, board, signature]))
             code = None
