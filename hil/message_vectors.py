@@ -63,7 +63,8 @@ def envelopes() -> Iterator[str]:
     links = _load("link_envelopes")
     for entry in links["vectors"]:
         if entry["code"] is None and len(entry["bytes"]) <= LONGEST:
-            yield f"link {entry['message'] or '-'} {links['tag']} {links['key']} {from_json(entry['counter'])} {entry['bytes']}"
+            place = f"{links['tag']} {links['key']} {from_json(entry['counter'])}"
+            yield f"link {entry['message'] or '-'} {place} {entry['bytes']}"
 
 
 def messages() -> Iterator[str]:

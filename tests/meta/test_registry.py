@@ -158,13 +158,10 @@ def test_codecs_and_states_of_a_firmware_are_listed() -> None:
 
 def test_each_row_names_a_section_that_has_the_name() -> None:
     sections = {number: text.casefold() for number, text in _sections().items()}
-    wrong = []
-    for title in re.findall(r"^## (.+)$", PAGE, re.MULTILINE):
-        table = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-        for row in _rows(title) if "| section |" in table else ():
-            if _probe(title, row) not in sections.get(int(row[-1]), ""):
-                wrong.append((title, row[0], row[-1]))
-    assert wrong == []
+    tables = re.findall(r"^## (.+)\n(?:(?!## ).*\n)*?\|.* section \|$", PAGE, re.MULTILINE)
+    assert len(tables) == 6
+    rows = [(title, row) for title in tables for row in _rows(title)]
+    assert [row for title, row in rows if _probe(title, row) not in sections.get(int(row[-1]), "")] == []
 
 
 def _probe(title: str, row: list[str]) -> str:

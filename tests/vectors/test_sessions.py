@@ -33,14 +33,16 @@ def test_an_envelope_opens_to_its_message(step: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("sessions", "refused"))
 def test_what_is_made_of_an_envelope_is_refused(vector: dict[str, Any]) -> None:
-    keys = _FILE["keys"][vector["to"]]
     with pytest.raises(RemoteError) as caught:
-        envelope = read_envelope(bytes.fromhex(vector["bytes"]))
-        assert isinstance(envelope, SealedEnvelope)
-        message = read_message(envelope.open(bytes.fromhex(keys["noise_secret"])))
-        if message.recipient.hex() != keys["signing_public"]:
-            raise NotForUsError("names another recipient")
+        _take(bytes.fromhex(vector["bytes"]), _FILE["keys"][vector["to"]])
     assert caught.value.code == vector["code"]
+
+
+def _take(raw: bytes, keys: dict[str, str]) -> None:
+    envelope = read_envelope(raw)
+    assert isinstance(envelope, SealedEnvelope)
+    if read_message(envelope.open(bytes.fromhex(keys["noise_secret"]))).recipient.hex() != keys["signing_public"]:
+        raise NotForUsError("names another recipient")
 
 
 def test_the_session_has_what_a_device_needs_first() -> None:

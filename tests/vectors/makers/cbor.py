@@ -114,6 +114,10 @@ def make() -> dict[str, Any]:
         {"name": name, "bytes": encoded, "code": None, "value": to_json(value)} for name, value, encoded in ACCEPTED
     ]
     vectors += [{"name": name, "bytes": encoded, "code": code} for name, code, encoded in REFUSED]
-    vectors.append({"name": "as many items as allowed", "bytes": "99ffff", "bytes_repeat": ["00", 65_535], "code": None})
-    vectors.append({"name": "one item too many", "bytes": "9a00010000", "bytes_repeat": ["00", 65_536], "code": "limit"})
+    vectors.append(
+        {"name": "as many items as allowed", "bytes": "99ffff", "bytes_repeat": ["00", 65_535], "code": None}
+    )
+    vectors.append(
+        {"name": "one item too many", "bytes": "9a00010000", "bytes_repeat": ["00", 65_536], "code": "limit"}
+    )
     return {"about": "Section 1. Read with a maximum of 1,000,000 bytes.", "vectors": vectors}

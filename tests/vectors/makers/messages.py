@@ -243,7 +243,8 @@ def _losses() -> list[dict[str, Any]]:
         ("longer than any", "limit", [1, [[5, 9]], [], bytes(2_560)]),
     ]
     return [
-        {"name": name, "bytes": cbor(fields).hex(), "code": code} | ({"loss": _readable(fields)} if code is None else {})
+        {"name": name, "bytes": cbor(fields).hex(), "code": code}
+        | ({"loss": _readable(fields)} if code is None else {})
         for name, code, fields in rows
     ]
 

@@ -125,8 +125,8 @@ def make() -> dict[str, Any]:
             device.stop()
     return {
         "about": "Sections 3 to 11, 23 and 24. Every envelope of one session, in order: `bytes` is what a relay sees, "
-        "`message` what it opens to. The recipient of each step has received all steps before it. `refused`: what a relay, a stranger or a member "
-        "may make of one of them.",
+        "`message` what it opens to. The recipient of each step has received all steps before it. "
+        "`refused`: what a relay, a stranger or a member may make of one of them.",
         "keys": {
             device.name: {
                 "signing_seed": device.identity.signing_seed.hex(),
