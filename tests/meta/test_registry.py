@@ -142,7 +142,7 @@ def test_codes_of_orders_are_listed() -> None:
     assert {each for each in listed if each.startswith("setting_")} <= said
 
 
-def test_codes_that_people_are_told_are_listed() -> None:
+def test_codes_that_people_read_are_listed() -> None:
     assert {row[0] for row in _rows("Codes of attempts")} == {attempts.NO_OPERATOR, attempts.REMOVED, attempts.TOO_FEW}
     words = {each for each in vars(checkpoints).values() if isinstance(each, str) and each.startswith("checkpoint_")}
     assert {row[0] for row in _rows("Codes of checkpoints")} == words
