@@ -72,7 +72,7 @@ class DeltaLog:
         """Name the committer's folder, the tables as `covey.json` does, their location, and this run (rule 6)."""
         self._root = root
         self._ingest = ingest
-        self._run = run
+        self.run = run
         self._location = location
         self._open: dict[str, DeltaTable] = {}
         self._has: dict[str, int] = {}
@@ -92,7 +92,7 @@ class DeltaLog:
                 self._has[name] = number
         except StorageError:
             # An answer that is lost leaves open whether the commit stands: what carries both numbers is this one.
-            if self.table(name).transaction_version(self._ingest + WRITER) != self._run or self.done(name) < number:
+            if self.table(name).transaction_version(self._ingest + WRITER) != self.run or self.done(name) < number:
                 raise
 
     def table(self, name: str) -> DeltaTable:
@@ -126,6 +126,17 @@ class DeltaLog:
         """
         with self._storage_errors():
             return self._done(name)
+
+    def last_run(self, name: str) -> int:
+        """Return the last run that has written to a log, or 0.
+
+        Raises:
+            StorageError: the log refused.
+        """
+        with self._storage_errors():
+            table = self._table(name)
+            found = None if table is None else table.transaction_version(self._ingest + WRITER)
+            return found or 0
 
     def take_over(self, name: str, schema: pa.Schema) -> None:
         """Make a table unless there is one, with all columns of the schema, and have it carry this run (rule 6).
@@ -260,7 +271,7 @@ class DeltaLog:
 
     def _check_writer(self, table: DeltaTable) -> None:
         found = table.transaction_version(self._ingest + WRITER)
-        if found is not None and found > self._run:
+        if found is not None and found > self.run:
             raise ConfigurationError(
                 f"another engine has started to write the tables at {self._location.name}",
                 hint="run only one: keep that one, or stop it and restart this one",
@@ -314,7 +325,7 @@ class DeltaLog:
     def _replace(self, name: str, rows: pa.Table, number: int) -> None:
         from deltalake import write_deltalake
 
-        if number <= self._done(name):
+        if number == self._done(name):  # a higher one: the other tables were restored from a backup
             return
         new = self._table(name) is None
         write_deltalake(
@@ -338,8 +349,8 @@ class DeltaLog:
         from deltalake import CommitProperties, Transaction
 
         named = [] if number is None else [Transaction(self._ingest + what, number)]
-        named.append(Transaction(self._ingest + WRITER, self._run))
-        return CommitProperties(app_transactions=named, custom_metadata={RUN: str(self._run), **(note or {})})
+        named.append(Transaction(self._ingest + WRITER, self.run))
+        return CommitProperties(app_transactions=named, custom_metadata={RUN: str(self.run), **(note or {})})
 
 
 def _bare() -> PostCommitHookProperties:

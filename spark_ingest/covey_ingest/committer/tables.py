@@ -117,7 +117,7 @@ class Tables:
             self._fetch_deletions()
             self._sweep()
             standing.lies_at(root, location.name)
-            self._recover(*tables_state.fetch(location, root))
+            self._recover(*tables_state.fetch(location, root, self.log.done))
         self._kept, self._kept_at = -1, float("-inf")
 
     @property
@@ -289,11 +289,6 @@ class Tables:
         repairs.update(self.root, number, self.home)
 
     def _recover(self, state: int, offset: Offset) -> None:
-        if self.done < state:
-            raise ConfigurationError(
-                f"the table logs at {self.location.name} are older than the state next to them",
-                hint="delete the folder state/ there; Covey rebuilds it from the tables",
-            )
         if self.done < 0:
             return
         self.log.offset = offset if state == self.done else self.log.offset_in_log()

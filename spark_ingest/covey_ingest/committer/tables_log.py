@@ -7,16 +7,17 @@
 1. A micro-batch is committed with its offset, by the one entry of `readings`. There is no other checkpoint: a new run
    continues at the offset of the last entry that has one, on whatever machine. The state after that micro-batch has it
    as well (`tables_state`), because a log keeps its entries for a month.
-2. The other tables are added before `readings`. Rows there of a micro-batch that `readings` lacks are from a killed
-   run: the next run replaces them, in one commit.
+2. The other tables are added before `readings`. Rows there of micro-batches that `readings` lacks are from a killed
+   run, or `readings` was restored from a backup: the next run replaces them, in one commit.
 3. A run takes its number by a conditional put, creates all missing tables and writes its number into all logs (rule 6
-   of `delta_log`). So of two drivers that both believe that they write, only the later one does.
+   of `delta_log`). So of two drivers that both believe that they write, only the later one does. Where the logs name
+   a later run than `covey.json`, that file was restored from a backup: the new run goes by the logs.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,14 +87,26 @@ class TablesLog:
             ConfigurationError: yet another run has begun.
             StorageError: a log refused.
         """
+        self._pass_by(schemas)
         for name, schema in schemas.items():
             self.delta.take_over(name, schema)
         self.done = self.delta.done("readings")
         for name in schemas:
             if self.delta.done(name) > self.done:  # rule 2
                 self._left[name] = {
-                    path: size for path, size in self.files(name).items() if path.startswith(f"batch={self.done + 1}/")
+                    path: size for path, size in self.files(name).items() if _batch_of(path) > self.done
                 }
+
+    def _pass_by(self, tables: Iterable[str]) -> None:
+        """Take a higher number where the logs name later runs (rule 3)."""
+        latest = max(map(self.delta.last_run, tables), default=0)
+        if latest < self.run:
+            return
+        try:
+            self._location.store.replace(MARK, _mark(self._binding, latest + 1), _mark(self._binding, self.run))
+        except ConflictError as error:
+            raise _another(self._location.name) from error
+        self.run = self.delta.run = latest + 1
 
     def check_last(self) -> None:
         """Make sure that no other run has taken its number since this one did.
@@ -190,6 +203,12 @@ def _begun(location: TableLocation, vault_ids: Sequence[VaultId] | None) -> tupl
     except ConflictError as error:
         raise _another(location.name) from error
     return binding, run + 1
+
+
+def _batch_of(path: str) -> int:
+    """Return the micro-batch of a file, or -1 for merged ones."""
+    folder, _, number = path.partition("/")[0].partition("=")
+    return int(number) if folder == "batch" else -1
 
 
 def _mark(binding: Binding, run: int) -> bytes:

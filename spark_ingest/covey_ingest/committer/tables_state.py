@@ -45,14 +45,19 @@ def put(location: TableLocation, root: Path, number: int, run: int, offset: dict
         location.store.discard(old)
 
 
-def fetch(location: TableLocation, root: Path) -> tuple[int, dict[str, Any]]:
-    """Lay the newest state into a folder; return its micro-batch, or -1, and its offset.
+def fetch(location: TableLocation, root: Path, done: int) -> tuple[int, dict[str, Any]]:
+    """Lay the newest state up to a micro-batch into a folder; return its number, or -1, and its offset.
+
+    Later ones are removed: the logs were restored from a backup, and will have other micro-batches of these numbers.
 
     Raises:
         StorageError: the store refused, or was not reached.
         OSError: the disk did.
     """
-    found = [*location.store.keys(f"{_FOLDER}/")]
+    every = [*location.store.keys(f"{_FOLDER}/")]
+    found = [key for key in every if _number_of(key) <= done]
+    if len(found) < len(every):
+        location.store.discard(every[len(found) :])
     if not found:
         return -1, {}
     packed = root / "state.zip"
@@ -66,4 +71,8 @@ def fetch(location: TableLocation, root: Path) -> tuple[int, dict[str, Any]]:
             f"{location.name}/{found[-1]} is damaged", hint="delete it; Covey rebuilds it from the tables"
         ) from error
     packed.unlink()
-    return int(found[-1].removeprefix(f"{_FOLDER}/").partition("-")[0]), dict(offset)
+    return _number_of(found[-1]), dict(offset)
+
+
+def _number_of(key: str) -> int:
+    return int(key.removeprefix(f"{_FOLDER}/").partition("-")[0])

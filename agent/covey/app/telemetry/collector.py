@@ -23,7 +23,7 @@ from covey.app.telemetry.landed_memberships import LandedMemberships
 from covey.app.telemetry.node_keys import NodeKeys
 from covey.app.telemetry.node_vault import NodeVault
 from covey.app.telemetry.recall import recall
-from covey.app.telemetry.restored_vault import stand_for_lost, take_back
+from covey.app.telemetry.restored_vault import is_to_continue, stand_for_lost, take_back
 from covey.core.crypto import NONCE_BYTES, Identity
 from covey.core.group.manifest import COLLECTOR
 from covey.core.history.kinds import ORDER_KINDS
@@ -260,10 +260,12 @@ class Collector:
         if rests_until_us is not None:
             return rests_until_us
         try:
-            if self._is_restored:
-                stand_for_lost(self._vault, self._store, self._store.incarnations.present(), now)
+            if not self._is_restored:
+                self._vault.ensure_known()
+            present = self._store.incarnations.present()
+            if self._is_restored or is_to_continue(self._vault, present):
+                stand_for_lost(self._vault, self._store, present, self._segment_us, self._report, now)
                 self._is_restored = False
-            self._vault.ensure_known()
         except (ConflictError, RollbackError) as error:
             raise _replaced() from error
         self._memberships.stage(node, now)

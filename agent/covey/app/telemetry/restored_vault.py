@@ -1,7 +1,7 @@
-"""A vault that was restored from a backup without its collector: notice what it lacks, and ask for it.
+"""A vault that was restored from a backup, without its collector or with it: continue it, and lose nothing in secret.
 
-The collector finds an older manifest of its own than it has published. It knows over which links the messages of its
-newest segments arrived (`landed_span`), and so:
+Restored without its collector: the collector finds an older manifest of its own than it has published. It knows over
+which links the messages of its newest segments arrived (`landed_span`), and so:
 
     1. The messages of the lost segments count as not received. The next acknowledgement lacks them; their senders send
        again what they still have, and report the rest as lost by its recipient (`acknowledgements.py`).
@@ -9,6 +9,10 @@ newest segments arrived (`landed_span`), and so:
     3. Readers may have read the lost segments, so no position is reused: merged segments without messages cover all
        positions that may have been used. The manifest that lists them is two above the last one published: it follows
        none that a reader knows, and its `prev` names the restored one.
+
+Restored with its collector: the collector's incarnation is new, and the manifest's is older. Nobody knows how many
+positions the lost state has used; the senders learn from their links what to send again. So only rule 3 applies, with
+an upper bound of that number: two for each `segment_us` since the manifest, and `RESTORED_POSITIONS`.
 
 A crash in between repeats this, with the same result. A store that only shows an old manifest keeps the newer one by
 its conditional put.
@@ -26,7 +30,7 @@ from covey.core.vault import documents
 from covey.core.vault.documents import SegmentPart, VaultManifest
 from covey.core.vault.landing import RESTORED_CONDITION
 from covey.core.vault.segments import seal_merged
-from covey.limits.vault import MAXIMUM_SEGMENT_PARTS
+from covey.limits.vault import MAXIMUM_SEGMENT_PARTS, RESTORED_POSITIONS, RESTORED_POSITIONS_MAX
 from covey.ports import Report
 
 if TYPE_CHECKING:
@@ -60,7 +64,14 @@ def take_back(vault: NodeVault, store: SqliteStore, report: Report) -> set[tuple
     return set(lost)
 
 
-def stand_for_lost(vault: NodeVault, store: SqliteStore, incarnation: Incarnation, now: Now) -> None:
+def is_to_continue(vault: NodeVault, incarnation: Incarnation) -> bool:
+    """Say whether an earlier incarnation wrote the vault's manifest: the state was restored, or is a new one."""
+    return vault.manifest is not None and vault.manifest.incarnation != incarnation
+
+
+def stand_for_lost(
+    vault: NodeVault, store: SqliteStore, incarnation: Incarnation, segment_us: int, report: Report, now: Now
+) -> None:
     """Publish the manifest with which a restored vault continues (rule 3).
 
     Raises:
@@ -70,8 +81,13 @@ def stand_for_lost(vault: NodeVault, store: SqliteStore, incarnation: Incarnatio
     vault.load(restored=True)
     before, floor = vault.manifest, store.landing.manifest_floor()
     assert before is not None, "an empty vault is refused"
+    is_alone = floor > before.manifest_seq
+    if is_to_continue(vault, incarnation):
+        floor = max(floor, before.manifest_seq + _possibly_used(before, segment_us, now))
     if before.manifest_seq >= floor:
         return
+    with store.transaction():
+        store.landing.plan_again()
     first = before.last_number + 1
     last = first + floor - before.manifest_seq  # each manifest listed one segment more at most
     created_at_us = max(now.wall_us, before.created_at_us)
@@ -87,9 +103,18 @@ def stand_for_lost(vault: NodeVault, store: SqliteStore, incarnation: Incarnatio
     vault.publish(_following(before, floor, vault, incarnation, now, tuple(entries)))
     with store.transaction():
         store.landing.note_manifest(floor + 2)
-        store.landing.start_after(before.last_number)
-        lacked, _ = store.conditions.values().get(RESTORED_CONDITION, ("0", 0))
-        store.conditions.set(RESTORED_CONDITION, lacked, now.wall_us)
+        store.landing.forget_spans_after(before.last_number)
+        if is_alone:
+            lacked, _ = store.conditions.values().get(RESTORED_CONDITION, ("0", 0))
+            store.conditions.set(RESTORED_CONDITION, lacked, now.wall_us)
+    if not is_alone:
+        report("notice", f"this state is restored or new: the vault continues after position {last}")
+
+
+def _possibly_used(before: VaultManifest, segment_us: int, now: Now) -> int:
+    """Return how many positions and manifests may have followed one whose successors are lost."""
+    elapsed_us = max(0, now.wall_us - before.created_at_us)
+    return min(RESTORED_POSITIONS + 2 * elapsed_us // segment_us, RESTORED_POSITIONS_MAX)
 
 
 def _following(

@@ -287,8 +287,11 @@ class Landing:
             found.setdefault((DeviceKey(author), Incarnation(incarnation)), []).append((first, last))
         return found, not is_full or (oldest is not None and oldest <= number + 1)
 
-    def start_after(self, number: int) -> None:
-        """Continue after a segment, without its old successors: waiting messages lose their plan; orders land again."""
-        self._database.run("DELETE FROM landed_span WHERE number > ?", (number,))
+    def plan_again(self) -> None:
+        """Drop the plan and keep its messages; orders, manifests and profiles land once more."""
         for table in ("landing_plan", "landed_orders", "landed_membership"):
             self._database.run(f"DELETE FROM {table}")  # noqa: S608
+
+    def forget_spans_after(self, number: int) -> None:
+        """Forget over which links the messages of the segments after a number came: others have taken their places."""
+        self._database.run("DELETE FROM landed_span WHERE number > ?", (number,))
