@@ -128,12 +128,13 @@ class DeltaLog:
             return self._done(name)
 
     def last_run(self, name: str) -> int:
-        """Return the last run that has written to a log, or 0.
+        """Remove what a power cut has torn in a log, and return the last run that has written to it, or 0.
 
         Raises:
             StorageError: the log refused.
         """
         with self._storage_errors():
+            self._location.mend(name)
             table = self._table(name)
             found = None if table is None else table.transaction_version(self._ingest + WRITER)
             return found or 0
@@ -146,7 +147,6 @@ class DeltaLog:
             StorageError: the log refused.
         """
         with self._storage_errors():
-            self._location.mend(name)
             self._widened(name, _nullable(schema))
             self._commit(name, [], self._named(None))
 
