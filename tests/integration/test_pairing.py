@@ -493,6 +493,30 @@ def test_mistyped_codes(fresh: Callable[[str], Gateway], words: tuple[str, ...],
     assert not pi.state.exists()
 
 
+def test_a_device_addressed_in_an_unknown_group_asks_for_an_invitation(
+    barn: Gateway, new_gateway: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:  # accepts: 003.82
+    pi = new_gateway("pi")
+    barn.start("run")
+    barn.invite(pi)
+    pi.start("run")
+    further = barn.json("group", "create")["group_id"]
+    keys = pi.json("key", "show")
+    barn.ok("group", "add", keys["signing_key"], keys["noise_key"], "--group", further)
+    wait_until(lambda: any(each["state"] == "addressed" for each in pi.json("request")), "pi sees that it is addressed")
+    [addressed] = pi.json("request")
+    assert (addressed["group_id"], addressed["author"], addressed["asked_at_us"]) == (further, barn.author, 0)
+    assert f"covey request ask {further[:8]}" in pi.ok("request")
+    assert pi.json("request", "ask", further[:8]) == {"asked": further, "member": barn.author}
+    assert "asked already" in pi.fails("request", "ask", code=1)
+    wait_until(lambda: any(each["state"] == "waiting" for each in pi.json("request")), "the invitation is here")
+    assert pi.json("request", "accept")["group_id"] == further
+    assert "no member has addressed" in pi.fails("request", "ask", code=1)
+
+    third = barn.json("group", "create")["group_id"]
+    assert "no such invitation or request" in barn.fails("request", "decline", third, code=1)
+
+
 def test_invitations_to_a_further_group(
     barn: Gateway, new_gateway: Callable[[str], Gateway], start: Callable[..., Process]
 ) -> None:  # accepts: 003.12, 003.17, 003.18, 003.19, 003.20, 003.58

@@ -10,6 +10,7 @@ from covey.core.membership.events import (
     GroupChanged,
     GroupDestroyed,
     GroupInvited,
+    InviteRequested,
     JoinExpired,
     JoinRefused,
     RemovedFromGroup,
@@ -71,6 +72,7 @@ Happening = (
     | RemovedFromGroup
     | GroupDestroyed
     | GroupInvited
+    | InviteRequested
     | JoinExpired
     | JoinRefused
     | VoteCast

@@ -107,6 +107,13 @@ MAXIMUM_GROUP_REQUESTS = 64
 MAXIMUM_GROUP_REQUESTS_OF_ONE = 8
 """...and from one member; beyond those of all, each member may have one more, so that nobody uses up others' room."""
 
+INVITE_REQUEST_US = 3_600_000_000
+"""How often a person may have one member asked for an invite to one group: that member's person reads each request."""
+
+MAXIMUM_GROUP_ASKS_OF_ONE = 8
+"""Unknown groups that one device may be noted to speak of, and requests of one device for an invite: each has its own,
+so that nobody uses up others' room."""
+
 MAXIMUM_DECLINED_GROUPS = 1_024
 """Groups that a person has declined, one by one: more than anybody answers in a device's life."""
 

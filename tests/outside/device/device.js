@@ -476,7 +476,7 @@ class Device {
         const body = entry.type === 'TELEMETRY' ? bytesOf(entry.raw) : messages.readMessage(bytesOf(entry.raw)).body
         tx.set('out/' + place, null)
         this.links.queue(tx, { to: collector, groupId: holding.groupId, type: 'REDIRECTED', body, number: entry.number })
-      } else if (!listed && !['GROUP_MANIFEST', 'REVOKE', 'JOIN', 'GROUP_INVITE'].includes(entry.type)) {
+      } else if (!listed && !['GROUP_MANIFEST', 'REVOKE', 'JOIN', 'GROUP_INVITE', 'INVITE_REQUEST'].includes(entry.type)) {
         tx.set('out/' + place, null)
       }
     }

@@ -59,4 +59,10 @@ function readGroupInvite(bytes) {
   return { secret, noise, expiresAt, preview: seen }
 }
 
-module.exports = { inviteId, readGroupInvite, readInvite }
+/** A request for an invite (section 36): its group id says everything. */
+function checkInviteRequest(bytes) {
+  structure(read(bytes, 64), [])
+  return true
+}
+
+module.exports = { checkInviteRequest, inviteId, readGroupInvite, readInvite }

@@ -151,6 +151,9 @@ function checkInvites() {
         entry.preview.description, entry.preview.picture],
     ])
   }
+  for (const entry of file.invite_requests) {
+    count.entry(entry, () => invites.checkInviteRequest(octets(entry, 'body')), found => [found, true])
+  }
 }
 
 function checkTelemetry() {

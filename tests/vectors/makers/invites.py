@@ -7,6 +7,7 @@ from typing import Any
 
 from covey.core.ids import DeviceKey
 from covey.core.membership.requests import GroupInvite
+from covey.core.membership.unknown_groups import request_to_wire
 from covey.core.pairing.invite import Invite, JoinRequest
 from covey.core.pairing.preview import GroupPreview
 from covey.limits.pairing import NAMED_OPERATORS, PREVIEWED_MEMBERS
@@ -184,6 +185,18 @@ def _group_invites() -> list[dict[str, Any]]:
     return entries + [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in refused]
 
 
+def _invite_requests() -> list[dict[str, Any]]:
+    good = request_to_wire()
+    entries: list[dict[str, Any]] = [{"name": "a request for an invite", "body": good.hex(), "code": None}]
+    refused = [
+        ("nothing", "malformed", b""),
+        ("a byte after it", "malformed", good + b"\x00"),
+        ("a field", "malformed", cbor([1])),
+        ("longer than any", "limit", bytes(2_000)),
+    ]
+    return entries + [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in refused]
+
+
 def make() -> dict[str, Any]:
     """Return the file."""
     return {
@@ -192,4 +205,5 @@ def make() -> dict[str, Any]:
         "vectors": _invites(),
         "requests": _requests(),
         "group_invites": _group_invites(),
+        "invite_requests": _invite_requests(),
     }

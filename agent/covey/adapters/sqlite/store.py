@@ -50,7 +50,7 @@ from covey.adapters.sqlite.membership.groups import (
     PersonalTables,
     Votes,
 )
-from covey.adapters.sqlite.membership.pairing import GroupRequests, Invites, Joins, Pairings
+from covey.adapters.sqlite.membership.pairing import GroupAsks, GroupRequests, Invites, Joins, Pairings
 from covey.adapters.sqlite.migrations import migrate, newest_schema, schema_version
 from covey.adapters.sqlite.orders.commands import CommandTables, InstallationTable
 from covey.adapters.sqlite.orders.order_results import OrderResultTables, SentReportTable
@@ -201,6 +201,7 @@ class SqliteStore:
         self.joins = Joins(database)
         self.pairings = Pairings(database)
         self.requests = GroupRequests(database)
+        self.group_asks = GroupAsks(database)
         self.carriers = Carriers(database)
         self.boards = Boards(database)
         self.idempotency = Idempotency(database)

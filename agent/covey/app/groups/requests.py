@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from covey.app.device.device import Device
 from covey.app.device.known_labels import own_label
 from covey.app.groups.previews import PreviewedMember, PreviewedPicture, previewed
-from covey.core.ids import GroupId
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.events import InvitationState
 from covey.core.membership.requests import decline, unanswered
+from covey.core.membership.unknown_groups import invite_wishes, unknown_groups
 from covey.core.pairing.pending import GroupRequest
 from covey.errors import LocalError, UsageError
 
@@ -45,20 +46,76 @@ class SyncingGroup:
     missing: str = "the group's manifest, which its inviter sends"
 
 
+@dataclass(frozen=True, slots=True)
+class AddressedGroup:
+    """A group that this device is addressed in and does not hold; `author` and `label` name who addresses it."""
+
+    group_id: str
+    author: str
+    label: str
+    heard_at_us: int
+    asked_at_us: int
+    """When that member was last asked for an invite, or 0."""
+    state: str = "addressed"
+
+
+@dataclass(frozen=True, slots=True)
+class AskingDevice:
+    """A device that asks to be invited to a group of this one."""
+
+    group_id: str
+    device: str
+    label: str
+    heard_at_us: int
+    state: str = "asks"
+
+
+def addressed_groups(device: Device) -> list[AddressedGroup]:
+    """Return the groups that a person may ask to be invited to, the newest first."""
+    labels = _labels(device)
+    return [
+        AddressedGroup(
+            each.group_id.hex(), each.author.hex(), labels.get(each.author, ""), each.heard_at_us, each.asked_at_us
+        )
+        for each in unknown_groups(device.node.groups, device.store, device.now().wall_us)
+    ]
+
+
+def asking_devices(device: Device) -> list[AskingDevice]:
+    """Return the devices that ask to be invited to a group of this one, the newest first."""
+    labels = _labels(device)
+    return [
+        AskingDevice(each.group_id.hex(), each.device.hex(), labels.get(each.device, ""), each.heard_at_us)
+        for each in invite_wishes(device.node.groups, device.store, device.now().wall_us)
+    ]
+
+
+def ask_for_invitation(device: Device, name: str | None) -> AddressedGroup:
+    """Ask the member that has addressed this device in an unknown group to invite it; return whom about what.
+
+    Raises:
+        UsageError: there are several groups.
+        LocalError: there is none, or that member was asked a short time ago.
+    """
+    known = unknown_groups(device.node.groups, device.store, device.now().wall_us)
+    none = LocalError("no member has addressed this device in such a group", hint="'covey request' lists the groups")
+    group_id = _the_one(dict.fromkeys(each.group_id for each in known), name, none)
+    unknown = next(each for each in known if each.group_id == group_id)
+    with device.store.transaction():
+        device.node.actions.request_invite(unknown, device.now())
+    return next(each for each in addressed_groups(device) if each.group_id == group_id.hex())
+
+
 def syncing_groups(device: Device) -> list[SyncingGroup]:
     """Return the groups that this device requested to join and does not have yet, as after accepting an invitation."""
-    labels = {
-        member.keys.signing_public: member.label for group in device.node.groups.joined() for member in group.members
-    }
+    labels = _labels(device)
     keys = [(each.group_id, each.inviter.signing_public) for each in device.store.joins.pending()]
     return [SyncingGroup(group_id.hex(), key.hex(), labels.get(key, "")) for group_id, key in keys]
 
 
 def waiting_invitations(device: Device) -> list[WaitingInvitation]:
     """Return the invitations to further groups that nobody has answered yet."""
-    known = {
-        member.keys.signing_public: member.label for group in device.node.groups.joined() for member in group.members
-    }
+    known = _labels(device)
     return [
         WaitingInvitation(
             each.group_id.hex(),
@@ -70,6 +127,12 @@ def waiting_invitations(device: Device) -> list[WaitingInvitation]:
         )
         for each in _unanswered(device)
     ]
+
+
+def _labels(device: Device) -> dict[DeviceKey, str]:
+    return {
+        member.keys.signing_public: member.label for group in device.node.groups.joined() for member in group.members
+    }
 
 
 def _shown(
@@ -129,8 +192,22 @@ def accept_invitation(device: Device, name: str | None) -> GroupId:
 
 
 def decline_invitation(device: Device, name: str | None) -> GroupId:
-    """Decline a group permanently; nobody is informed. Otherwise as `accept_invitation`."""
-    request = _pick(device, name)
+    """Decline a group permanently, or what devices ask about one of this device's own; nobody is informed.
+
+    Otherwise as `accept_invitation`.
+    """
+    named = [each.group_id for each in addressed_groups(device)] + [each.group_id for each in asking_devices(device)]
+    asked = {GroupId(bytes.fromhex(each)) for each in named}
+    invited = {each.group_id for each in _unanswered(device)}
+    none = LocalError("no such invitation or request is waiting", hint="'covey request' lists them")
+    group_id = _the_one(invited | asked, name, none)
+    if group_id not in invited:
+        with device.store.transaction():
+            device.store.group_asks.drop(group_id)
+            if not device.node.groups.is_in(group_id):
+                device.store.requests.decline(group_id, device.now().wall_us)
+        return group_id
+    request = _pick(device, group_id.hex())
     with device.store.transaction():
         decline(device.store.requests, request, device.now().wall_us)
         inviter, now_us = request.inviter.signing_public, device.now().wall_us

@@ -36,6 +36,7 @@ from covey.core.membership.events import (
     GroupChanged,
     GroupDestroyed,
     GroupInvited,
+    InviteRequested,
     JoinExpired,
     JoinRefused,
     RemovedFromGroup,
@@ -469,7 +470,7 @@ def describe(event: Happening, labels: DeviceLabels) -> tuple[str, str]:
     if isinstance(event, NotUnderstood):
         line = f"{labels.named(event.recipient)} set aside {count(event.messages, 'message')} of this device"
         return "warning", f"{line}: its Covey is too old for them; upgrade it"
-    if isinstance(event, VoteCast | GroupInvited | JoinExpired | JoinRefused):
+    if isinstance(event, VoteCast | GroupInvited | InviteRequested | JoinExpired | JoinRefused):
         return _describe_question(event, labels)
     return _describe_change(event)
 
@@ -492,7 +493,7 @@ def _describe_content(
 
 
 def _describe_question(
-    event: VoteCast | GroupInvited | JoinExpired | JoinRefused, labels: DeviceLabels
+    event: VoteCast | GroupInvited | InviteRequested | JoinExpired | JoinRefused, labels: DeviceLabels
 ) -> tuple[str, str]:
     group = f"group {event.group_id.hex()[:8]}"
     if isinstance(event, VoteCast):
@@ -503,6 +504,8 @@ def _describe_question(
         return "notice", f"{group}: {line}"
     if isinstance(event, GroupInvited):
         return "notice", f"{group}: {labels.named(event.inviter)} invites this device; to answer: covey request"
+    if isinstance(event, InviteRequested):
+        return "notice", f"{group}: {labels.named(event.device)} asks to be invited; to answer: covey request"
     if isinstance(event, JoinRefused):
         line = f"{labels.named(event.inviter)} has no such invite, or no longer; ask for a new one"
         return "warning", f"{group}: {line}"

@@ -1,4 +1,4 @@
-"""`covey request`: list, accept or decline invitations to further groups; change one's mind."""
+"""`covey request`: list, accept or decline invitations to further groups; ask for one; change one's mind."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from covey.app.documents import to_json
 from covey.app.groups.requests import (
     WaitingInvitation,
     accept_invitation,
+    addressed_groups,
+    ask_for_invitation,
+    asking_devices,
     decline_invitation,
     declined_groups,
     reconsider_group,
@@ -32,7 +35,8 @@ def add_arguments(parser: Parser) -> None:
     accept = actions.add("accept", on_device(_accept), "accept an invitation, and wait for the group")
     decline = actions.add("decline", on_device(_decline), "decline a group permanently; the inviter is not notified")
     reconsider = actions.add("reconsider", on_device(_reconsider), "allow invitations to a declined group again")
-    for action in (accept, decline, reconsider):
+    ask = actions.add("ask", on_device(_ask), "ask to be invited to a group that addresses this device")
+    for action in (accept, decline, reconsider, ask):
         action.add_argument("group", nargs="?", metavar="ID", help="start of the group's id (needed if several wait)")
     seconds_option(accept, "--timeout", "time to wait (default: 600)", 600.0)
     accept.add_argument("--no-wait", action="store_true", help="do not wait for the group; an agent must be running")
@@ -44,12 +48,23 @@ def _list(device: Device, options: argparse.Namespace) -> None:
         _list_declined(device, as_json=options.json)
         return
     waiting, syncing = waiting_invitations(device), syncing_groups(device)
+    addressed, asking = addressed_groups(device), asking_devices(device)
     if options.json:
-        print_json([*({**to_json(each), "state": "waiting"} for each in waiting), *map(to_json, syncing)])
+        others = map(to_json, (*syncing, *addressed, *asking))
+        print_json([*({**to_json(each), "state": "waiting"} for each in waiting), *others])
         return
     for group in syncing:
         who = labelled_name(group.inviter[:8], group.label)
         print(f"syncing  {group.group_id[:8]}, invited by {who}; missing: {group.missing}")
+    for unknown in addressed:
+        named = unknown.group_id[:8]
+        who = labelled_name(unknown.author[:8], unknown.label)
+        done = f"asked for an invitation {_age(device, unknown.asked_at_us)} ago" if unknown.asked_at_us else ""
+        print(f"unknown  {named}: {who} addresses this device in it; {done or f'to join: covey request ask {named}'}")
+    for asks in asking:
+        named, key = asks.group_id[:8], asks.device[:8]
+        who = labelled_name(key, asks.label)
+        print(f"asks  {who} asks to be invited to group {named}: covey invite --to {key} --group {named}")
     if not waiting:
         print("no invitations")
         return
@@ -69,6 +84,10 @@ def _list(device: Device, options: argparse.Namespace) -> None:
             print(f"{each.group_id[:8]}  {printable(line)}")
         if each.picture is not None:
             print(f"{each.group_id[:8]}  picture: {printable(each.picture.mime)}; --json has it")
+
+
+def _age(device: Device, at_us: int) -> str:
+    return f"{max(0, device.now().wall_us - at_us) // 60_000_000} min"
 
 
 def _members(invitation: WaitingInvitation) -> str:
@@ -112,6 +131,18 @@ def _decline(device: Device, options: argparse.Namespace) -> None:
     else:
         undo = f"covey request reconsider {group_id.hex()[:8]}"
         print(f"declined; the inviter is not notified, and new invitations stay hidden. To undo: {undo}")
+
+
+def _ask(device: Device, options: argparse.Namespace) -> None:
+    asked = ask_for_invitation(device, options.group)
+    if options.json:
+        print_json({"asked": asked.group_id, "member": asked.author})
+    else:
+        who = labelled_name(asked.author[:8], asked.label)
+        print(
+            f"asked {who} for an invitation to group {asked.group_id[:8]}; when it comes: covey request",
+            file=sys.stderr,
+        )
 
 
 def _reconsider(device: Device, options: argparse.Namespace) -> None:

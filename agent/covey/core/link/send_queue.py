@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from covey.core.records.link import OutboxRecords
 
 TAKEN_OF_STRANGERS = frozenset(
-    {MessageType.GROUP_MANIFEST, MessageType.REVOKE, MessageType.JOIN, MessageType.GROUP_INVITE}
+    {
+        MessageType.GROUP_MANIFEST,
+        MessageType.REVOKE,
+        MessageType.JOIN,
+        MessageType.GROUP_INVITE,
+        MessageType.INVITE_REQUEST,
+    }
 )
 """What may be said where two devices are no longer in one group."""
 

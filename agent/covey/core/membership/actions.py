@@ -23,11 +23,12 @@ from covey.core.membership.membership import Edit, Membership
 from covey.core.membership.past import Past
 from covey.core.membership.requests import as_invite, invite_member
 from covey.core.membership.rotation import announce_everywhere, may_rotate, wiped
+from covey.core.membership.unknown_groups import check_may_ask, request_to_wire
 from covey.core.membership.voting import Voting, former_member, readmitting
 from covey.core.membership.voting import vote as cast_vote
 from covey.core.now import Now
 from covey.core.pairing.invite import NO_INVITE, Invite, JoinRequest
-from covey.core.pairing.pending import GroupRequest
+from covey.core.pairing.pending import GroupRequest, UnknownGroup
 from covey.core.pairing.preview import GroupDescription
 from covey.core.pairing.uri import GroupUri
 from covey.core.wire.message import MessageType
@@ -107,6 +108,7 @@ class GroupActions:
             may_be_member=may_be_member,
         ).to_wire()
         self._queue.queue(member, MessageType.GROUP_INVITE, group_id, body, now)
+        self._records.group_asks.drop(group_id, member)
         self._membership.events.invitation(group_id, member, InvitationState.SENT, now.wall_us)
 
     def accept_request(self, request: GroupRequest, label: str, now: Now) -> None:
@@ -119,6 +121,16 @@ class GroupActions:
         self._records.requests.drop(request.group_id)
         inviter = request.inviter.signing_public
         self._membership.events.invitation(request.group_id, inviter, InvitationState.ACCEPTED, now.wall_us)
+
+    def request_invite(self, unknown: UnknownGroup, now: Now) -> None:
+        """Ask a member that has addressed this device in an unknown group to invite it (003.82).
+
+        Raises:
+            LocalError: it was asked a short time ago.
+        """
+        check_may_ask(unknown, now)
+        self._records.group_asks.note_asked(unknown.group_id, unknown.author, now.wall_us)
+        self._queue.queue(unknown.author, MessageType.INVITE_REQUEST, unknown.group_id, request_to_wire(), now)
 
     def ask_for_past(self, group_id: GroupId, member: DeviceKey, now: Now) -> None:
         """Ask a member for the manifests from before those that this device received first, unless asked of late."""

@@ -73,6 +73,14 @@ class GroupInvited:
 
 
 @dataclass(frozen=True, slots=True)
+class InviteRequested:
+    """A device of a shared group asks to be let into another one; a person decides."""
+
+    group_id: GroupId
+    device: DeviceKey
+
+
+@dataclass(frozen=True, slots=True)
 class JoinRefused:
     """The inviter has no such invite, or not for this device: the request is not repeated."""
 

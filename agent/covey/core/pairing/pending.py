@@ -90,3 +90,22 @@ class InvitedOperator:
     operator: DeviceKey
     inviter: DeviceKey
     pinned_at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownGroup:
+    """A group that this device is addressed in, and does not hold; `asked_at_us` is 0 before it has asked."""
+
+    group_id: GroupId
+    author: DeviceKey
+    heard_at_us: int
+    asked_at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class InviteWish:
+    """A device asks to be let into a group of this one."""
+
+    group_id: GroupId
+    device: DeviceKey
+    heard_at_us: int

@@ -24,22 +24,24 @@ from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.link_keys import KeptKey, LinkKey
 from covey.core.link.send_queue import SendQueue
 from covey.core.membership.asking_back import AskingBack
-from covey.core.membership.events import InvitationState, JoinRefused, VoteCast
+from covey.core.membership.events import InvitationState, InviteRequested, JoinRefused, VoteCast
 from covey.core.membership.joining import Joining
 from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership
 from covey.core.membership.notices import is_refusal, leaves_what_was_lost
 from covey.core.membership.past import Past
-from covey.core.membership.requests import receive_group_invite
+from covey.core.membership.requests import invite_member, receive_group_invite
+from covey.core.membership.unknown_groups import receive_request
 from covey.core.membership.voting import own_votes, receive_vote
 from covey.core.now import Now
 from covey.core.pairing.invite import NO_INVITE, JoinRequest
 from covey.core.pairing.pending import OpenInvite
+from covey.core.pairing.preview import GroupDescription
 from covey.core.receiving.outcome import Delivery, Handler, HandlerOutcome
 from covey.core.settings.reporting import SettingReporting
 from covey.core.wire.message import Message, MessageType, read_message
 from covey.core.wire.sequences import SequenceSet
-from covey.errors import AheadError, RemoteError
+from covey.errors import AheadError, LocalError, RemoteError
 from covey.limits.message import MAXIMUM_COUNTER
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ class GroupMessages:
             MessageType.GROUP_MANIFEST: self._manifest,
             MessageType.GROUP_PULL: self._pull,
             MessageType.GROUP_INVITE: self._invite,
+            MessageType.INVITE_REQUEST: self._invite_request,
             MessageType.GROUP_VOTE: self._vote,
             MessageType.REVOKE: self._revoke,
         }
@@ -142,6 +145,23 @@ class GroupMessages:
             events, state = self._membership.events, InvitationState.RECEIVED
             events.invitation(invited.group_id, invited.inviter, state, now.wall_us)
         return HandlerOutcome(events=(invited,))
+
+    def _invite_request(self, delivery: Delivery, now: Now) -> HandlerOutcome:
+        message = delivery.message
+        answers = receive_request(self._groups, self._records, message, now)
+        if answers is None:
+            return HandlerOutcome()
+        if not answers:
+            return HandlerOutcome(events=(InviteRequested(message.group_id, message.author),))
+        try:
+            body = invite_member(
+                *(self._groups, self._joining, message.group_id, message.author, (), GroupDescription(), now.wall_us),
+                may_be_member=True,
+            ).to_wire()
+        except LocalError:  # too many invites are open, or it is a board
+            return HandlerOutcome()
+        invite = GroupSend(message.author, MessageType.GROUP_INVITE, message.group_id, body)
+        return HandlerOutcome(sends=(invite,))
 
     def _vote(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         return self._now_or_later(self._take_vote, delivery.message, now)

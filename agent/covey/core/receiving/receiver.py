@@ -58,6 +58,7 @@ from covey.core.membership.membership import Membership
 from covey.core.membership.notices import came_before, leaves_what_was_lost, refuses_for_good
 from covey.core.membership.public_joins import check_visit
 from covey.core.membership.requests import may_invite
+from covey.core.membership.unknown_groups import may_request, note_unknown
 from covey.core.now import Now
 from covey.core.pairing.invite import NO_INVITE, JoinRequest
 from covey.core.pairing.pending import OpenInvite
@@ -96,6 +97,8 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
             raise NotAMemberError("a message of an unknown type by a stranger")
     elif message.type is MessageType.GROUP_INVITE:
         may_invite(membership.groups, message.author)
+    elif message.type is MessageType.INVITE_REQUEST:
+        may_request(membership.groups, message)
     elif message.type in _OF_LINKS or not (message.link_seq or message.type in UNANSWERED):
         stranger = not membership.groups.hears(message.author)
         if stranger or (message.type in _OF_LINKS and message.group_id != NO_GROUP):
@@ -303,6 +306,7 @@ class Receiver:
             if not leaves_what_was_lost(self._membership, message):
                 # This state may have lost the group, and the author can give it back.
                 self._queue.queue_all(self._asking_back.ask(message, now), (), now)
+                note_unknown(self._membership, self._records, message, now)
                 raise
         except NotAMemberError:
             if not came_before(self._records, message):  # else the answer to it was lost: it is given again

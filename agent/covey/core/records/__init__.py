@@ -16,6 +16,7 @@ from covey.core.records.groups import (
     AheadRecords,
     DepartureRecords,
     EventRecords,
+    GroupAskRecords,
     GroupRecords,
     HeadsRecords,
     InvitedOperatorRecords,
@@ -119,6 +120,9 @@ class Records(Protocol):
 
     @property
     def requests(self) -> RequestRecords: ...
+
+    @property
+    def group_asks(self) -> GroupAskRecords: ...
 
     @property
     def invited_operators(self) -> InvitedOperatorRecords: ...

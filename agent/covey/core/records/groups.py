@@ -8,7 +8,7 @@ from typing import Protocol
 from covey.core.ids import DeviceKey, EpochId, GroupId, Incarnation, ManifestHash, NoisePublic, OperationId
 from covey.core.membership.agreement import SaidHeads
 from covey.core.membership.events import GroupEvent, InvitationState, VoteCast
-from covey.core.pairing.pending import GroupRequest, OpenInvite, Pairing, PendingJoin
+from covey.core.pairing.pending import GroupRequest, InviteWish, OpenInvite, Pairing, PendingJoin, UnknownGroup
 from covey.core.wire.message import Message
 
 
@@ -218,6 +218,28 @@ class RequestRecords(Protocol):
 
     def reconsider(self, group_id: GroupId) -> None:
         """Forget that a group was declined."""
+
+
+class GroupAskRecords(Protocol):
+    """Unknown groups that this device is addressed in, and devices that ask to be let into its own."""
+
+    def note_unknown(self, group_id: GroupId, author: DeviceKey, now_us: int) -> None:
+        """Note that a device has addressed this one in an unknown group; the same again only once an hour."""
+
+    def unknown(self, since_us: int) -> list[UnknownGroup]:
+        """Return the unknown groups that were named since a moment, the newest first."""
+
+    def note_asked(self, group_id: GroupId, author: DeviceKey, now_us: int) -> None:
+        """Note that the author was asked for an invite."""
+
+    def note_wish(self, group_id: GroupId, device: DeviceKey, now_us: int) -> None:
+        """Note that a device asks to be let into a group."""
+
+    def wishes(self, since_us: int) -> list[InviteWish]:
+        """Return which devices have asked since a moment, the newest first."""
+
+    def drop(self, group_id: GroupId, device: DeviceKey | None = None) -> None:
+        """Forget what is noted of a group, by one device or by all."""
 
 
 class PairingRecords(Protocol):

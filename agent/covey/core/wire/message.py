@@ -58,6 +58,7 @@ class MessageType(IntEnum):
     ORDER_RESULT = 0x17
     EPHEMERAL = 0x18
     HISTORY_GRAPH = 0x19
+    INVITE_REQUEST = 0x1A
     CONTENT_ACK = 0x71
     CONTENT_PULL = 0x72
     CONTENT_PART = 0x73

@@ -12,6 +12,7 @@ from covey.adapters.word_list import draw_code, typed_code, word_list, words_at
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.membership.requests import GroupInvite
+from covey.core.membership.unknown_groups import check_request, request_to_wire
 from covey.core.pairing.invite import Invite, JoinRequest, hash_secret
 from covey.errors import LocalError, RemoteError
 from tests.vectors import load, vectors
@@ -79,6 +80,18 @@ def test_group_invites(vector: dict[str, Any]) -> None:
     assert [label for _, label in found.preview.members] == shown["labels"]
     assert found.preview.description == shown["description"]
     assert found.preview.picture == (shown["picture"][0], bytes.fromhex(shown["picture"][1]))
+
+
+@pytest.mark.parametrize("vector", vectors("invites", "invite_requests"))
+def test_invite_requests(vector: dict[str, Any]) -> None:
+    body = bytes.fromhex(vector["body"])
+    if vector["code"] is not None:
+        with pytest.raises(RemoteError) as caught:
+            check_request(body)
+        assert caught.value.code == vector["code"]
+        return
+    check_request(body)
+    assert request_to_wire() == body
 
 
 @pytest.mark.parametrize(

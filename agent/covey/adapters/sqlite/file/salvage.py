@@ -249,6 +249,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "own_device_incarnation": (("device", "incarnation"), _anything),
     "group_request": (("group_id", "inviter_signing"), _anything),
     "declined_group": (("group_id",), _anything),
+    "group_ask": (("device", "is_wish", "group_id"), _sound_address),
     "content": (("hash",), _anything),
     "content_holder": (("hash", "device"), _anything),
     "mailbox_inbox": (("id",), _anything),

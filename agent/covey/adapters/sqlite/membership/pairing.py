@@ -7,14 +7,18 @@ import json
 from covey.adapters.sqlite.database import Database
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import KEY_BYTES, DeviceKey, GroupId
-from covey.core.pairing.pending import GroupRequest, OpenInvite, Pairing, PendingJoin
+from covey.core.pairing.pending import GroupRequest, InviteWish, OpenInvite, Pairing, PendingJoin, UnknownGroup
 from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
 from covey.core.wire import cbor
 from covey.errors import RemoteError
-from covey.limits.pairing import MAXIMUM_DECLINED_GROUPS
+from covey.limits.pairing import GROUP_REQUEST_US, MAXIMUM_DECLINED_GROUPS, MAXIMUM_GROUP_ASKS_OF_ONE
 
 _INVITE_MEMORY_US = 86_400_000_000
 """A used invite is remembered for a day, so that a joiner's repeated request is answered again."""
+
+
+_HEARD_AGAIN_US = 3_600_000_000
+"""How often a device that goes on costs a write."""
 
 
 class Invites:
@@ -240,6 +244,70 @@ class GroupRequests:
 
     def reconsider(self, group_id: GroupId) -> None:
         self._database.run("DELETE FROM declined_group WHERE group_id = ?", (group_id,))
+
+
+class GroupAsks:
+    """Unknown groups that this device is addressed in, and devices that ask to be let into its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def note_unknown(self, group_id: GroupId, author: DeviceKey, now_us: int) -> None:
+        self._note(group_id, author, 0, now_us)
+
+    def note_wish(self, group_id: GroupId, device: DeviceKey, now_us: int) -> None:
+        self._note(group_id, device, 1, now_us)
+
+    def _note(self, group_id: GroupId, device: DeviceKey, is_wish: int, now_us: int) -> None:
+        key = (group_id, device, is_wish)
+        row = self._database.first(
+            "SELECT heard_at FROM group_ask WHERE group_id = ? AND device = ? AND is_wish = ?", key
+        )
+        if row is not None and 0 <= now_us - row[0] < _HEARD_AGAIN_US:
+            return
+        self._database.run(
+            "INSERT INTO group_ask VALUES (?, ?, ?, ?, 0) ON CONFLICT DO UPDATE SET heard_at = excluded.heard_at",
+            (*key, now_us),
+        )
+        self._database.run("DELETE FROM group_ask WHERE heard_at < ?", (now_us - GROUP_REQUEST_US,))
+        newest = "SELECT group_id FROM group_ask WHERE device = ?1 AND is_wish = ?2 ORDER BY heard_at DESC, group_id"
+        self._database.run(
+            f"DELETE FROM group_ask WHERE device = ?1 AND is_wish = ?2 AND group_id NOT IN ({newest} LIMIT ?3)",  # noqa: S608
+            (device, is_wish, MAXIMUM_GROUP_ASKS_OF_ONE),
+        )
+
+    def unknown(self, since_us: int) -> list[UnknownGroup]:
+        """Return the unknown groups that were named since a moment, the newest first."""
+        return [
+            UnknownGroup(GroupId(group_id), DeviceKey(author), heard_at, asked_at)
+            for group_id, author, heard_at, asked_at in self._database.run(
+                "SELECT group_id, device, heard_at, asked_at FROM group_ask WHERE is_wish = 0 AND heard_at >= ? "
+                "ORDER BY heard_at DESC, group_id, device",
+                (since_us,),
+            )
+        ]
+
+    def note_asked(self, group_id: GroupId, author: DeviceKey, now_us: int) -> None:
+        self._database.run(
+            "UPDATE group_ask SET asked_at = ? WHERE group_id = ? AND device = ? AND is_wish = 0",
+            (now_us, group_id, author),
+        )
+
+    def wishes(self, since_us: int) -> list[InviteWish]:
+        """Return which devices have asked since a moment, the newest first."""
+        return [
+            InviteWish(GroupId(group_id), DeviceKey(device), heard_at)
+            for group_id, device, heard_at in self._database.run(
+                "SELECT group_id, device, heard_at FROM group_ask WHERE is_wish = 1 AND heard_at >= ? "
+                "ORDER BY heard_at DESC, group_id, device",
+                (since_us,),
+            )
+        ]
+
+    def drop(self, group_id: GroupId, device: DeviceKey | None = None) -> None:
+        self._database.run(
+            "DELETE FROM group_ask WHERE group_id = ?1 AND (?2 IS NULL OR device = ?2)", (group_id, device)
+        )
 
 
 def _keys(stored: bytes) -> tuple[DeviceKey, ...]:

@@ -459,6 +459,16 @@ CREATE TABLE declined_group (
     declined_at       INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Unknown groups that a device has addressed this one in, and devices that ask to be let into groups of this one.
+CREATE TABLE group_ask (
+    group_id          BLOB    NOT NULL,
+    device            BLOB    NOT NULL,               -- who has said so, or asks
+    is_wish           INTEGER NOT NULL,               -- 1: it asks to be let in
+    heard_at          INTEGER NOT NULL,
+    asked_at          INTEGER NOT NULL,               -- when this device asked it for an invite, or 0
+    PRIMARY KEY (device, is_wish, group_id)
+) STRICT, WITHOUT ROWID;
+
 -- Operators that a person accepted with a group's invite.
 CREATE TABLE invited_operator (
     group_id          BLOB    NOT NULL,
