@@ -305,7 +305,8 @@ class PiecewiseStore(ObjectStore, Protocol):
 class GivenFile:
     """What peers may be given: `size` bytes at `path`, or as far as they have come at `part`.
 
-    `index` holds the hashes of its chunks, and is itself known by `index_hash`; None: this is an index.
+    `index` holds the hashes of its chunks, and is itself known by `index_hash`; None: this is an index. `content` is
+    the file that it is, or is the index of.
     `looked_for`: this device is asking places nearby for it, and not members at a relay.
     """
 
@@ -314,6 +315,7 @@ class GivenFile:
     size: int
     index: Path | None
     index_hash: ContentHash
+    content: ContentHash
     looked_for: bool = False
 
 

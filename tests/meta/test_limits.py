@@ -55,6 +55,7 @@ _OUR_OWN = {
     "SYNC_SHARE": "this device's rhythm",
     "LAN_FOUND_US": "this device's rhythm",
     "GIVEN_CHUNKS": "this device's rhythm",
+    "FETCH_AGAIN_US": "this device's rhythm",
     "GRAPH_COUNT_US": "this device's rhythm",
     "LAN_READ_BYTES": "this machine's memory",
     "LAN_CLIENTS": "this machine's memory",

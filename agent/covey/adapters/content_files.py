@@ -40,6 +40,8 @@ from covey.limits.content import CHUNK_BYTES, CONTENT_FREE_BYTES, MAXIMUM_CONTEN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from covey.core.content.messages import WantedFile
+
 
 def check_target(target: Path, *, replace: bool) -> None:
     """Check that a file may be written there.
@@ -259,8 +261,8 @@ class ContentFiles:
             return False
         return same(hasher.digest(), content)
 
-    def make_part(self, reference: ContentReference) -> None:
-        """Have a whole file be one on its way again, of which what agrees with its index is here; under the lock.
+    def make_part(self, reference: ContentReference | WantedFile) -> None:
+        """Have a whole file be one on its way again, of which what agrees with its index is here.
 
         Raises:
             StorageError: the disk refused.

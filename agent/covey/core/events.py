@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from covey.core.content.events import FileArrived, FileRefused
+from covey.core.content.events import FileArrived, FileDamaged, FileRefused
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.membership.events import (
     GroupChanged,
@@ -82,6 +82,7 @@ Happening = (
     | RollbackDetected
     | NotUnderstood
     | FileArrived
+    | FileDamaged
     | FileRefused
 )
 """What is told one by one."""

@@ -87,6 +87,9 @@ LAN_CLIENTS = 32
 """Peers that are given files at the same time, a thread each; one more is turned away, and asks elsewhere. As many
 connections may have asked for nothing yet."""
 
+FETCH_AGAIN_US = 3_600_000_000
+"""How often one file is fetched again that the disk has changed: a failing disk would have it fetched for ever."""
+
 GIVEN_CHUNKS = 16
 """Of a file on its way, that are verified and then given in one answer: what a peer asks for next has come by then."""
 

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import BinaryIO
 
@@ -84,13 +84,20 @@ _RANGE = re.compile(r"bytes=([0-9]{1,12})-([0-9]{1,12})?")
 class LanServer:
     """Serves until closed. What is offered, `offer` says."""
 
-    def __init__(self, host: str, port: int, bounds: Bounds = _BOUNDS) -> None:
-        """Listen.
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        bounds: Bounds = _BOUNDS,
+        damaged: Callable[[ContentHash], None] = lambda _: None,
+    ) -> None:
+        """Listen; `damaged` hears, in any thread, which file is not what it should be.
 
         Raises:
             ConfigurationError: that is no address of this machine's, or it is in use.
         """
         self.salt = secrets.token_bytes(SALT_BYTES)
+        self.damaged = damaged
         self._offered: Mapping[str, GivenFile] = {}
         try:
             listening = listening_at(host, port)
@@ -174,15 +181,18 @@ class FileConversation(Exchange):
         with given_chunks(given) as chunks:
             verified = first if chunks is None else chunks.verified_to(first)
             if chunks is not None and verified > first:
-                self._send(chunks, first, verified, min(last + 1, size if chunks.is_whole else verified), size)
+                self._send(chunks, given, first, verified, min(last + 1, size if chunks.is_whole else verified))
             elif chunks is not None and chunks.is_whole:
-                self._answer(HTTPStatus.NOT_FOUND, 0)  # it is damaged
+                self._answer(HTTPStatus.NOT_FOUND, 0)
+                self._owner.damaged(given.content)
             else:
                 self._answer(HTTPStatus.ACCEPTED, 0, {} if given.looked_for else {AT_RELAY: "1"})
 
-    def _send(self, chunks: GivenChunks, first: int, verified: int, end: int, size: int) -> None:
+    def _send(self, chunks: GivenChunks, given: GivenFile, first: int, verified: int, end: int) -> None:
         """Send the bytes from `first` to `end`; those up to `verified` unchecked. Fewer if one is damaged."""
-        self._answer(HTTPStatus.PARTIAL_CONTENT, end - first, {"Content-Range": f"bytes {first}-{end - 1}/{size}"})
+        self._answer(
+            HTTPStatus.PARTIAL_CONTENT, end - first, {"Content-Range": f"bytes {first}-{end - 1}/{given.size}"}
+        )
         while first < end and verified > first and time.monotonic() < self._ends:
             sent = self.connection.sendfile(chunks.file, first, min(end, verified) - first)
             if not sent:
@@ -190,6 +200,8 @@ class FileConversation(Exchange):
             first += sent
             if first >= verified:
                 verified = chunks.verified_to(first)
+        if chunks.is_whole and verified <= first < end:
+            self._owner.damaged(given.content)
         self.close_connection = self.close_connection or first < end
 
     def _answer(self, status: HTTPStatus, size: int, fields: Mapping[str, str] | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -11,8 +12,13 @@ from covey.adapters.sqlite.database import Database
 from covey.core.content.messages import WantedFile
 from covey.core.history.files import HASH_BYTES, ContentReference
 from covey.core.ids import ContentHash, DeviceKey, GroupId, OperationId
-from covey.limits.content import CHUNK_BYTES, MAXIMUM_HOLDERS
+from covey.core.now import Now
+from covey.errors import StorageError
+from covey.limits.content import CHUNK_BYTES, FETCH_AGAIN_US, MAXIMUM_HOLDERS
 from covey.ports import GivenFile
+
+DAMAGED_FILES = "content_damaged_files"
+"""The counter of files that were here whole and that the disk has changed."""
 
 
 class ContentState(IntEnum):
@@ -43,6 +49,9 @@ class ContentTable:
     def __init__(self, database: Database, files: ContentFiles) -> None:
         self._database = database
         self._elsewhere: set[ContentHash] = set()
+        self._damaged: set[ContentHash] = set()
+        """Files that were found damaged when somebody asked for them."""
+        self._fetched_again_us: dict[ContentHash, int] = {}
         self.parts = ContentParts(files)
         self.files = files
 
@@ -133,11 +142,11 @@ class ContentTable:
         for content, index, size in self._database.run(
             "SELECT hash, index_hash, sealed_size FROM content WHERE state <> ?", (int(ContentState.REFUSED),)
         ):
-            path, part, index_path = (self.files.path(ContentHash(content), each) for each in ("", ".part", ".index"))
+            key, index_hash = ContentHash(content), ContentHash(index)
+            path, part, index_path = (self.files.path(key, each) for each in ("", ".part", ".index"))
             index_size, looked_for = -(-size // CHUNK_BYTES) * HASH_BYTES, content in self._elsewhere
-            index_hash = ContentHash(index)
-            found[ContentHash(content)] = GivenFile(path, part, size, index_path, index_hash, looked_for)
-            found[index_hash] = GivenFile(index_path, index_path, index_size, None, index_hash, looked_for)
+            found[key] = GivenFile(path, part, size, index_path, index_hash, key, looked_for)
+            found[index_hash] = GivenFile(index_path, index_path, index_size, None, index_hash, key, looked_for)
         return found
 
     def put_by(self, author: DeviceKey) -> list[tuple[ContentHash, ContentHash]]:
@@ -195,11 +204,48 @@ class ContentTable:
             (content, content, group_id, int(ContentState.HERE)),
         )
         index = None if row is None else self.files.index(ContentHash(row[0]), ContentHash(row[1]))
-        if row is None or index is None:
+        if row is None:
             return None
-        if row[0] != content:
-            return index[position : position + size]
-        return self.files.read(content, index, position, size)
+        found = index
+        if row[0] == content and index is not None:
+            found = self.files.read(content, index, position, size)
+        if found is None:
+            self.note_damaged(ContentHash(row[0]))
+        return found if found is None or row[0] == content else found[position : position + size]
+
+    def note_damaged(self, content: ContentHash) -> None:
+        """Note that a file that is here is not what it should be; by any thread."""
+        self._damaged.add(content)
+
+    @property
+    def has_damaged(self) -> bool:
+        return bool(self._damaged)
+
+    def fetch_damaged(self, now: Now) -> list[WantedFile]:
+        """Have damaged files fetched again, each once in `FETCH_AGAIN_US`; inside a transaction."""
+        begun = []
+        while self._damaged:
+            content = self._damaged.pop()
+            last_us = self._fetched_again_us.get(content)
+            row = self._database.first(
+                "SELECT hash, index_hash, sealed_size, group_id, author FROM content WHERE hash = ? AND state = ?",
+                (content, int(ContentState.HERE)),
+            )
+            if row is None or (last_us is not None and now.monotonic_us < last_us + FETCH_AGAIN_US):
+                continue
+            wanted = WantedFile(*row)
+            with suppress(StorageError):  # a disk that takes nothing shows otherwise
+                self.files.make_part(wanted)
+                self._fetched_again_us[content] = now.monotonic_us
+                self._database.run(
+                    "UPDATE content SET state = ?, used_at = ? WHERE hash = ?",
+                    (int(ContentState.WANTED), now.wall_us, content),
+                )
+                self._database.run(
+                    "INSERT INTO counter VALUES (?, 1) ON CONFLICT DO UPDATE SET value = value + 1", (DAMAGED_FILES,)
+                )
+                begun.append(wanted)
+        return begun
 
     def note_holder(self, group_id: GroupId, content: ContentHash, device: DeviceKey) -> None:
         """Note that a member has said it has a file that is here; of so many as a group has members."""

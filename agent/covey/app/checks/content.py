@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from covey.adapters.sqlite.content import DAMAGED_FILES
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
 from covey.app.content.status import content_status, store_trouble
 from covey.app.wording import count, size_text
@@ -30,6 +31,11 @@ def content(device: Examined) -> Iterator[Seen]:
         yield warning(
             f"{count(status.wrong, 'file')} did not match the offer and was deleted: 'covey file list' shows which",
             "ask its author to put it again, then: covey file delete, covey file get",
+        )
+    if damaged := device.status.counters.get(DAMAGED_FILES, 0):
+        yield warning(
+            f"the disk has damaged {count(damaged, 'file')} since this state was made; each was fetched again",
+            "read all files with 'covey file verify', and copy the state to another disk: see dmesg",
         )
     if lacking := len({each.epoch_id for each in EpochSecrets(device.opened.store).wanted()}):
         yield warning(

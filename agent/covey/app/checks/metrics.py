@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from covey import errors
 from covey.adapters.files import replace_durably
+from covey.adapters.sqlite.content import DAMAGED_FILES
 from covey.app.checks.documents import Status
 from covey.app.content.status import NEARBY_BYTES, NEARBY_FILES
 from covey.app.device.storage_writes import WRITTEN_COUNTER
@@ -154,6 +155,7 @@ def _about_content(status: Status) -> Iterator[Family]:
     for name, meaning, unit in (
         (NEARBY_FILES, "Files fetched from nearby sources", ""),
         (NEARBY_BYTES, "Their encrypted size", "bytes"),
+        (DAMAGED_FILES, "Files that the disk damaged and that were fetched again", ""),
     ):
         yield Family(f"covey_{name}", "counter", meaning, [({}, status.counters.get(name, 0))], unit)
 

@@ -32,7 +32,12 @@ def nearby_role(device: Device) -> NearbyFiles:
     if config.lan:
         from covey.adapters.lan.server import LanServer
 
-        server = LanServer(*host_and_port(config.lan_listen or "0.0.0.0:0", "content.lan_listen"))
+        def damaged(content: ContentHash) -> None:
+            device.store.content.note_damaged(content)
+            device.waking.wake()
+
+        address = host_and_port(config.lan_listen or "0.0.0.0:0", "content.lan_listen")
+        server = LanServer(*address, damaged=damaged)
         if not config.lan_listen.startswith("127.") and (not peers or _has_zeroconf()):
             from covey.adapters.lan.discovery import LanDiscovery
 

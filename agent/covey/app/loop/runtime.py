@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from covey.app.loop.deliveries import Deliveries, DroppedLines
 from covey.app.loop.relays import Relays
 from covey.app.wording import count
-from covey.core.content.events import FileArrived, FileRefused
+from covey.core.content.events import FileArrived, FileDamaged, FileRefused
 from covey.core.events import (
     BlobArrived,
     EnvelopeDropped,
@@ -462,7 +462,7 @@ def describe(event: Happening, labels: DeviceLabels) -> tuple[str, str]:
             "info",
             f"{event.size} bytes from {labels.named(event.author)} have arrived: 'covey message receive'",
         )
-    if isinstance(event, FileArrived | FileRefused | HistoryGrew | HistoryForked):
+    if isinstance(event, FileArrived | FileDamaged | FileRefused | HistoryGrew | HistoryForked):
         return _describe_content(event, labels)
     if isinstance(event, RollbackDetected):
         line = f"{labels.named(event.recipient)} holds messages that this state never sent"
@@ -476,7 +476,7 @@ def describe(event: Happening, labels: DeviceLabels) -> tuple[str, str]:
 
 
 def _describe_content(
-    event: FileArrived | FileRefused | HistoryGrew | HistoryForked, labels: DeviceLabels
+    event: FileArrived | FileDamaged | FileRefused | HistoryGrew | HistoryForked, labels: DeviceLabels
 ) -> tuple[str, str]:
     group = f"group {event.group_id.hex()[:8]}"
     if isinstance(event, HistoryGrew):
@@ -488,6 +488,9 @@ def _describe_content(
         source = "a nearby source" if event.holder is None else labels.named(event.holder)
         line = f"a file of {event.size} bytes is here, from {source}"
         return "info", f"{group}: {line}; 'covey file list' lists it"
+    if isinstance(event, FileDamaged):
+        line = f"the local copy of a file of {event.size} bytes was damaged; it is fetched again"
+        return "warning", f"{group}: {line} ('covey file list --waiting')"
     line = f"a file that {labels.named(event.author)} offers does not match its description"
     return "warning", f"{group}: {line}, and was deleted"
 

@@ -21,6 +21,18 @@ class FileArrived:
 
 
 @dataclass(frozen=True, slots=True)
+class FileDamaged:
+    """The disk has changed a file that was here whole, as a request for it showed; it is fetched again.
+
+    `size` counts the sealed bytes.
+    """
+
+    group_id: GroupId
+    content: ContentHash
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class FileRefused:
     """All parts of a file are what its author said, and the file is not: it was deleted, and is not asked for again."""
 

@@ -5,7 +5,8 @@
    member has one portion in progress of each of two files, and receives `PARTS_PER_SECOND`; members take turns.
 3. Parts are sent after everything that waits in queues, a few in each turn of the agent, as large as a relay accepts.
 4. A device that has fetched a file reports that to its author.
-5. The secret that opens a file is requested and given like a file (`secrets.py`), among members only.
+5. A file that is found damaged when a member asks for it is fetched again, as if it had never been complete.
+6. The secret that opens a file is requested and given like a file (`secrets.py`), among members only.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from covey.core.content.events import FileArrived, FileRefused
+from covey.core.content.events import FileArrived, FileDamaged, FileRefused
 from covey.core.content.fetch import Fetch
 from covey.core.content.messages import ContentAcknowledgement, ContentPart, ContentPull, WantedFile
 from covey.core.content.progress import FileProgress
@@ -234,13 +235,21 @@ class ContentExchange:
 
     def has_work(self) -> bool:
         """Say whether `maintain` has something to do."""
-        return any(fetch.is_complete for fetch in self._current().values())
+        return self._records.has_damaged or any(fetch.is_complete for fetch in self._current().values())
 
-    def maintain(self, now: Now) -> list[FileArrived | FileRefused]:
-        """Take for whole what others than members brought, or what lacked only that when the power went."""
-        return [
-            event for fetch in [*self._current().values()] if fetch.is_complete for event in self._finish(fetch, now)
+    def maintain(self, now: Now) -> list[FileArrived | FileDamaged | FileRefused]:
+        """Take for whole what others than members brought, or what lacked only that when the power went.
+
+        Fetch again what turned out to be damaged when it was asked for.
+        """
+        damaged = self._records.fetch_damaged(now)
+        if damaged:
+            self._fetches = None
+        events: list[FileArrived | FileDamaged | FileRefused] = [
+            FileDamaged(each.group_id, each.hash, each.sealed_size) for each in damaged
         ]
+        complete = (fetch for fetch in [*self._current().values()] if fetch.is_complete)
+        return [*events, *(event for fetch in complete for event in self._finish(fetch, now))]
 
     def _finish(self, fetch: Fetch, now: Now) -> list[FileArrived | FileRefused]:
         wanted, holder = fetch.wanted, fetch.holder

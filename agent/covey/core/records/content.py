@@ -8,6 +8,7 @@ from typing import Protocol
 from covey.core.content.messages import WantedFile
 from covey.core.ids import ContentHash, DeviceKey, GroupId, OperationId, Place
 from covey.core.mailbox.messages import BlobEntry, BlobRefusal, InboxState, Kept, Push, WakeHook
+from covey.core.now import Now
 from covey.core.wire.sequences import Range
 
 
@@ -61,6 +62,13 @@ class ContentRecords(Protocol):
 
     def complete(self, wanted: WantedFile) -> bool:
         """Take a file of which all chunks are here for whole; False where it has another hash: then it is deleted."""
+
+    @property
+    def has_damaged(self) -> bool:
+        """Whether a read has found a file damaged that was here whole."""
+
+    def fetch_damaged(self, now: Now) -> list[WantedFile]:
+        """Have such files fetched again, from the first damaged chunk on, each once an hour; return them."""
 
     def read(self, group_id: GroupId, content: ContentHash, position: int, size: int) -> bytes | None:
         """Return bytes of a whole file of a group, or of its index; None where this device does not have it."""

@@ -81,7 +81,7 @@ def _lan(folder: Path, held: ExitStack) -> Served:
     held.callback(server.close)
     file, hash_of = folder / "file", ContentHash(blake3_hash(content))
     index_hash = ContentHash(blake3_hash(index.read_bytes()))
-    server.offer({hash_of: GivenFile(file, file, len(content), index, index_hash, False)})
+    server.offer({hash_of: GivenFile(file, file, len(content), index, index_hash, hash_of)})
     known, guess = (f"{CONTENT_PATH}{tag_of(each, server.salt)}" for each in (hash_of, bytes(32)))
     return Served(lambda: socket.create_connection((HOST, server.port), GUARD_S), _request(known), _request(guess))
 

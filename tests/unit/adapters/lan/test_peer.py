@@ -36,7 +36,7 @@ def _given(path: Path, part: Path, *, looked_for: bool = False) -> GivenFile:
     """Return a file with its index beside it."""
     index = path.with_name("index")
     index.write_bytes(INDEX)
-    return GivenFile(path, part, len(CONTENT), index, INDEX_HASH, looked_for)
+    return GivenFile(path, part, len(CONTENT), index, INDEX_HASH, HASH, looked_for)
 
 
 @pytest.fixture
@@ -138,7 +138,9 @@ def test_a_peer_that_fetches_a_file_gives_what_has_come_to_who_waits_for_it(serv
 @pytest.mark.parametrize("damaged", [0, CHUNK_BYTES, 2 * CHUNK_BYTES + 7])
 # accepts: 003.72
 def test_what_is_damaged_here_is_not_given(server: LanServer, tmp_path: Path, damaged: int) -> None:
-    """A chunk is compared with the index before it is given."""
+    """A chunk is compared with the index before it is given, and the file's keeper hears of the damage."""
+    noticed: list[ContentHash] = []
+    server.damaged = noticed.append
     path = tmp_path / "file"
     with path.open("r+b") as file:
         file.seek(damaged)
@@ -153,6 +155,7 @@ def test_what_is_damaged_here_is_not_given(server: LanServer, tmp_path: Path, da
         assert CONTENT.startswith(come)
         assert len(come) <= damaged
         assert _read(peer, HASH, damaged, len(CONTENT)) is None, "it says so where it is asked for that"
+    assert {*noticed} == {HASH}
     (tmp_path / "index").write_bytes(INDEX[:-1] + b"\0")
     with closing(LanPeer(HOST, server.port, bytes(16))) as peer:
         assert peer.read(HASH, 0, 1) is None, "nothing is given that cannot be compared"
@@ -162,7 +165,7 @@ def test_an_index_is_given_and_the_file_after_it_by_one_connection(server: LanSe
     """Whoever has the last byte of an answer asks on at once."""
     given = _given(tmp_path / "file", tmp_path / "file")
     index = tmp_path / "index"
-    server.offer({HASH: given, INDEX_HASH: GivenFile(index, index, len(INDEX), None, INDEX_HASH)})
+    server.offer({HASH: given, INDEX_HASH: GivenFile(index, index, len(INDEX), None, INDEX_HASH, HASH)})
     with closing(LanPeer(HOST, server.port, OWN)) as peer:
         pieces = peer.read(INDEX_HASH, 0, len(INDEX))
         assert pieces is not None

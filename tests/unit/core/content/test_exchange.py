@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.sqlite.content import ContentState
-from covey.core.content.events import FileArrived
+from covey.adapters.sqlite.content import DAMAGED_FILES, ContentState
+from covey.core.content.events import FileArrived, FileDamaged
 from covey.core.content.messages import ContentPart, ContentPull
 from covey.core.ids import ContentHash
 from covey.core.link.link_keys import open_envelope
@@ -16,6 +16,7 @@ from covey.limits.content import (
     CHUNK_BYTES,
     CONTENT_PULL_BYTES,
     CONTENT_PULL_US,
+    FETCH_AGAIN_US,
     PARTS_AT_ONCE,
     PARTS_PER_SECOND,
     SERVED_MEMBERS,
@@ -88,6 +89,56 @@ def test_what_is_damaged_at_who_has_it_is_not_given_and_the_next_one_is_asked(me
         carry(*members.all)
     assert members.state(ben, offer) is ContentState.HERE
     assert not codes(ben), "nobody gave anything wrong"
+
+
+@pytest.mark.parametrize("damage", ["a chunk", "the index", "all of it"])
+def test_a_damaged_copy_is_noticed_when_it_is_asked_for_and_fetched_again(members: Members, damage: str) -> None:
+    ann, ben, cat = members.all
+    offer = members.put(some_bytes(3 * CHUNK_BYTES))
+    members.settle()
+    members.want(cat, offer.content)
+    members.settle()
+    sealed = ann.path.parent / "ann.content" / offer.content.hash.hex()
+    if damage == "all of it":
+        sealed.unlink()
+    else:
+        with (sealed.with_suffix(".index") if damage == "the index" else sealed).open("r+b") as file:
+            file.seek(5)
+            file.write(b"bit rot")
+    members.want(ben, offer.content)
+    happened = []
+    for _ in range(4):
+        carry(*members.all)
+        for device in members.all:
+            device.maintain()
+        happened += ann.events()
+    assert members.state(ben, offer) is ContentState.HERE
+    assert members.state(ann, offer) is ContentState.HERE
+    assert ann.store.content.files.verify(offer.content.hash)
+    assert [type(each) for each in happened] == [FileDamaged, FileArrived]
+    assert ann.store.counters.values()[DAMAGED_FILES] == 1
+
+
+def test_a_failing_disk_has_a_file_fetched_again_once_an_hour(members: Members) -> None:
+    ann, _ben, cat = members.all
+    offer = members.put(some_bytes(1_000))
+    members.settle()
+    members.want(cat, offer.content)
+    members.settle()
+    sealed = ann.path.parent / "ann.content" / offer.content.hash.hex()
+    for _ in range(3):
+        sealed.write_bytes(b"bit rot")
+        with ann.store.transaction():
+            ann.store.content.read(members.group_id, offer.content.hash, 0, 1_000)
+        for _ in range(3):
+            members.settle()
+    assert ann.store.counters.values()[DAMAGED_FILES] == 1
+    ann.wait(FETCH_AGAIN_US / 1e6)
+    ann.store.content.read(members.group_id, offer.content.hash, 0, 1_000)
+    for _ in range(3):
+        members.settle()
+    assert ann.store.counters.values()[DAMAGED_FILES] == 2
+    assert ann.store.content.files.verify(offer.content.hash)
 
 
 def test_what_nobody_asked_for_is_dropped(members: Members) -> None:
