@@ -59,7 +59,7 @@ def _list(device: Device, options: argparse.Namespace) -> None:
     for unknown in addressed:
         named = unknown.group_id[:8]
         who = labelled_name(unknown.author[:8], unknown.label)
-        done = f"asked for an invitation {_age(device, unknown.asked_at_us)} ago" if unknown.asked_at_us else ""
+        done = f"invitation requested {_age(device, unknown.asked_at_us)} ago" if unknown.asked_at_us else ""
         print(f"unknown  {named}: {who} addresses this device in it; {done or f'to join: covey request ask {named}'}")
     for asks in asking:
         named, key = asks.group_id[:8], asks.device[:8]
