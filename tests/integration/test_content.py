@@ -166,6 +166,15 @@ def test_a_stick_carries_a_file_past_every_broker(fleet: list[Gateway], original
     assert not list(shed.state.glob("state.content/.*"))
 
 
+def test_a_file_that_was_put_a_moment_ago_is_waited_for(fleet: list[Gateway], original: Path, tmp_path: Path) -> None:
+    hub, shed, _ = fleet
+    shed.kill()
+    hub.ok("file", "put", str(original))
+    assert "no file matches" in shed.fails("file", "get", original.name, "--no-wait", code=1)
+    shed.ok("file", "get", original.name, "-o", str(tmp_path / "got"))
+    assert (tmp_path / "got").read_bytes() == original.read_bytes()
+
+
 # accepts: 002.33
 def test_mistakes_have_one_line_and_a_hint(
     fleet: list[Gateway], original: Path, tmp_path: Path
@@ -181,7 +190,7 @@ def test_mistakes_have_one_line_and_a_hint(
     assert "at most" in hub.fails("file", "put", str(huge), code=1)
     assert not list(hub.state.glob("state.content/*"))
     put = hub.json("file", "put", str(original))
-    assert "no file matches" in shed.fails("file", "get", "nothing", code=1)
+    assert "no file matches" in shed.fails("file", "get", "nothing", "--no-wait", code=1)
     target = tmp_path / "there"
     target.write_text("mine")
     assert "already exists" in hub.fails("file", "get", original.name, "-o", str(target), code=1)

@@ -31,6 +31,10 @@ SYNC_GROUP_BYTES = 4 * MIB
 """The most that comes before what came before it is on the disk: a power cut has at most twice that fetched twice, from
 the quickest network."""
 
+OFFER_WAIT_SECONDS = 20.0
+"""How long a command waits for the history that offers a file: a member that is there brings it in some seconds also
+over a bad link, and a mistyped name should not cost a person more."""
+
 MAXIMUM_FILE_NAME_BYTES = 255
 """The longest name that file systems take."""
 
@@ -87,7 +91,7 @@ LAN_CLIENTS = 32
 """Peers that are given files at the same time, a thread each; one more is turned away, and asks elsewhere. As many
 connections may have asked for nothing yet."""
 
-FETCH_AGAIN_US = 3_600_000_000
+REFETCH_US = 3_600_000_000
 """How often one file is fetched again that the disk has changed: a failing disk would have it fetched for ever."""
 
 GIVEN_CHUNKS = 16

@@ -14,7 +14,7 @@ from covey.core.history.files import HASH_BYTES, ContentReference
 from covey.core.ids import ContentHash, DeviceKey, GroupId, OperationId
 from covey.core.now import Now
 from covey.errors import StorageError
-from covey.limits.content import CHUNK_BYTES, FETCH_AGAIN_US, MAXIMUM_HOLDERS
+from covey.limits.content import CHUNK_BYTES, MAXIMUM_HOLDERS, REFETCH_US
 from covey.ports import GivenFile
 
 DAMAGED_FILES = "content_damaged_files"
@@ -51,7 +51,7 @@ class ContentTable:
         self._elsewhere: set[ContentHash] = set()
         self._damaged: set[ContentHash] = set()
         """Files that were found damaged when somebody asked for them."""
-        self._fetched_again_us: dict[ContentHash, int] = {}
+        self._refetched_us: dict[ContentHash, int] = {}
         self.parts = ContentParts(files)
         self.files = files
 
@@ -222,21 +222,21 @@ class ContentTable:
         return bool(self._damaged)
 
     def fetch_damaged(self, now: Now) -> list[WantedFile]:
-        """Have damaged files fetched again, each once in `FETCH_AGAIN_US`; inside a transaction."""
+        """Have damaged files fetched again, each once in `REFETCH_US`; inside a transaction."""
         begun = []
         while self._damaged:
             content = self._damaged.pop()
-            last_us = self._fetched_again_us.get(content)
+            last_us = self._refetched_us.get(content)
             row = self._database.first(
                 "SELECT hash, index_hash, sealed_size, group_id, author FROM content WHERE hash = ? AND state = ?",
                 (content, int(ContentState.HERE)),
             )
-            if row is None or (last_us is not None and now.monotonic_us < last_us + FETCH_AGAIN_US):
+            if row is None or (last_us is not None and now.monotonic_us < last_us + REFETCH_US):
                 continue
             wanted = WantedFile(*row)
             with suppress(StorageError):  # a disk that takes nothing shows otherwise
                 self.files.make_part(wanted)
-                self._fetched_again_us[content] = now.monotonic_us
+                self._refetched_us[content] = now.monotonic_us
                 self._database.run(
                     "UPDATE content SET state = ?, used_at = ? WHERE hash = ?",
                     (int(ContentState.WANTED), now.wall_us, content),

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.adapters.content_secrets import kept_secret, save_secret
+from covey.app.loop.relay_loop import wait_until
 from covey.core.history.files import FileOffer, bound_to, content_key
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.orders.sealing import open_file_secret
 from covey.errors import LocalError, RemoteError
+from covey.limits.content import OFFER_WAIT_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from covey.app.device.device import Device
     from covey.core.group.manifest import GroupManifest
@@ -44,18 +46,40 @@ def pick_offer(device: Device, manifest: GroupManifest, named: str) -> GroupFile
     Raises:
         LocalError: none, or more than one.
     """
+    found = _matching(device, manifest, named)
+    if len(found) == 1:
+        return found[0]
+    what = f"{len(found)} files match" if found else "no file matches"
+    raise LocalError(f"{what} '{named[:64]}'", hint="'covey file list' shows names and ids")
+
+
+def awaited_offer(
+    device: Device, manifest: GroupManifest, named: str, seconds: float, waits: Callable[[], None]
+) -> GroupFile:
+    """Return the file that a person means, also if the history that offers it is still on its way.
+
+    A member may have offered it a moment ago, so it is waited for, up to `seconds` and `OFFER_WAIT_SECONDS`; `waits` is
+    called first. A group without other members is not waited for. Raises as `pick_offer`.
+    """
+    own = device.node.identity.signing_public
+    others = [each for each in manifest.members if each.keys.signing_public != own and not each.is_board]
+    if others and seconds > 0 and not _matching(device, manifest, named):
+        waits()
+        wait_until(device, lambda: bool(_matching(device, manifest, named)), min(seconds, OFFER_WAIT_SECONDS))
+    return pick_offer(device, manifest, named)
+
+
+def _matching(device: Device, manifest: GroupManifest, named: str) -> list[GroupFile]:
+    """Return the newest file of a name, or those whose id or hash begins so."""
     digits = named.lower()
     found: dict[ContentHash, GroupFile] = {}
     for offer in offers(device, manifest):
         if offer.file.name == named:
-            return offer
+            return [offer]
         ids = offer.operation.id.hex(), offer.file.content.hash.hex()
         if digits and any(each.startswith(digits) for each in ids):
             found[offer.file.content.hash] = offer
-    if len(found) == 1:
-        return next(iter(found.values()))
-    what = f"{len(found)} files match" if found else "no file matches"
-    raise LocalError(f"{what} '{named[:64]}'", hint="'covey file list' shows names and ids")
+    return [*found.values()]
 
 
 def opening_of(device: Device, manifest: GroupManifest, offer: GroupFile) -> tuple[bytes, bytes]:

@@ -53,7 +53,7 @@ class AddressedGroup:
     group_id: str
     author: str
     label: str
-    heard_at_us: int
+    seen_at_us: int
     asked_at_us: int
     """When that member was last asked for an invite, or 0."""
     state: str = "addressed"
@@ -66,7 +66,7 @@ class AskingDevice:
     group_id: str
     device: str
     label: str
-    heard_at_us: int
+    seen_at_us: int
     state: str = "asks"
 
 
@@ -75,7 +75,7 @@ def addressed_groups(device: Device) -> list[AddressedGroup]:
     labels = _labels(device)
     return [
         AddressedGroup(
-            each.group_id.hex(), each.author.hex(), labels.get(each.author, ""), each.heard_at_us, each.asked_at_us
+            each.group_id.hex(), each.author.hex(), labels.get(each.author, ""), each.seen_at_us, each.asked_at_us
         )
         for each in unknown_groups(device.node.groups, device.store, device.now().wall_us)
     ]
@@ -85,7 +85,7 @@ def asking_devices(device: Device) -> list[AskingDevice]:
     """Return the devices that ask to be invited to a group of this one, the newest first."""
     labels = _labels(device)
     return [
-        AskingDevice(each.group_id.hex(), each.device.hex(), labels.get(each.device, ""), each.heard_at_us)
+        AskingDevice(each.group_id.hex(), each.device.hex(), labels.get(each.device, ""), each.seen_at_us)
         for each in invite_wishes(device.node.groups, device.store, device.now().wall_us)
     ]
 

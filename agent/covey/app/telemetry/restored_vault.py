@@ -87,7 +87,7 @@ def stand_for_lost(
     if before.manifest_seq >= floor:
         return
     with store.transaction():
-        store.landing.plan_again()
+        store.landing.replan()
     first = before.last_number + 1
     last = first + floor - before.manifest_seq  # each manifest listed one segment more at most
     created_at_us = max(now.wall_us, before.created_at_us)

@@ -24,7 +24,7 @@ from covey.app.content.content import (
     wait_until_it_opens,
 )
 from covey.app.content.documents import REQUESTED, WAITING, OfferedFile
-from covey.app.content.file_offers import GroupFile, lacks_secret, offers, opening_of, pick_offer
+from covey.app.content.file_offers import GroupFile, awaited_offer, lacks_secret, offers, opening_of, pick_offer
 from covey.app.content.patches import fetch_smallest
 from covey.app.device.device import Device
 from covey.app.documents import to_json
@@ -46,8 +46,28 @@ if TYPE_CHECKING:
 
 
 def wait_option(parser: Parser) -> None:
-    """Add --wait, which says how long to wait for a file."""
+    """Add --wait and --no-wait, which say how long to wait for a file."""
     seconds_option(parser, "--wait", "time to wait (default: 600)", 600.0)
+    parser.add_argument(
+        "--no-wait",
+        dest="wait",
+        action="store_const",
+        const=0.0,
+        help="only request the file; an agent must be running",
+    )
+
+
+def _awaited(device: Device, manifest: GroupManifest, options: argparse.Namespace) -> GroupFile:
+    """Return the file that a person means, which may have been offered a moment ago."""
+    name = printable(options.ref)
+    with ProgressLine() as line:
+        return awaited_offer(
+            device,
+            manifest,
+            options.ref,
+            options.wait,
+            lambda: line.show(f"no member has offered '{name}' yet; waiting for the group's history", last=True),
+        )
 
 
 def fetch_with_progress(
@@ -251,7 +271,7 @@ def _order(device: Device, manifest: GroupManifest, entry: OfferedFile, options:
 
 def _get(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
-    offer = pick_offer(device, manifest, options.ref)
+    offer = _awaited(device, manifest, options)
     target = target_of(offer, options.output, replace=options.force)
     if not lacks_secret(device, manifest, offer):
         opening_of(device, manifest, offer)  # who cannot open it need not wait for it
@@ -277,7 +297,7 @@ def _open(device: Device, manifest: GroupManifest, offer: GroupFile, target: Pat
 
 def _fetch(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
-    offer = pick_offer(device, manifest, options.ref)
+    offer = _awaited(device, manifest, options)
     saved = fetch_with_progress(device, manifest, offer, options.wait, pin=options.pin)
     if options.json:
         print_json({**to_json(described(device, manifest, offer)), "saved": saved})

@@ -98,7 +98,7 @@ class UnknownGroup:
 
     group_id: GroupId
     author: DeviceKey
-    heard_at_us: int
+    seen_at_us: int
     asked_at_us: int
 
 
@@ -108,4 +108,4 @@ class InviteWish:
 
     group_id: GroupId
     device: DeviceKey
-    heard_at_us: int
+    seen_at_us: int

@@ -16,9 +16,9 @@ from covey.limits.content import (
     CHUNK_BYTES,
     CONTENT_PULL_BYTES,
     CONTENT_PULL_US,
-    FETCH_AGAIN_US,
     PARTS_AT_ONCE,
     PARTS_PER_SECOND,
+    REFETCH_US,
     SERVED_MEMBERS,
 )
 from tests.content_members import Members, codes, given_by, said, sent_by, some_bytes
@@ -133,7 +133,7 @@ def test_a_failing_disk_has_a_file_fetched_again_once_an_hour(members: Members) 
         for _ in range(3):
             members.settle()
     assert ann.store.counters.values()[DAMAGED_FILES] == 1
-    ann.wait(FETCH_AGAIN_US / 1e6)
+    ann.wait(REFETCH_US / 1e6)
     ann.store.content.read(members.group_id, offer.content.hash, 0, 1_000)
     for _ in range(3):
         members.settle()

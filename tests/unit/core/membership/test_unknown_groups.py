@@ -19,9 +19,9 @@ from tests.fleet import Device, Make, carry, found
 
 def _say(author: Device, to: Device, group_id: GroupId, number: int = 1, kind: MessageType = MessageType.BLOB) -> None:
     """Address a device in a group, whether it is in it or not."""
-    life, now_us = Incarnation(b"incarnat"), author.now.wall_us
+    incarnation, now_us = Incarnation(b"incarnat"), author.now.wall_us
     body = b"hello" if kind is MessageType.BLOB else b"\x80"
-    message = write_message(author.identity, kind, to.key, group_id, life, number, LinkSeq(number), now_us, body)
+    message = write_message(author.identity, kind, to.key, group_id, incarnation, number, LinkSeq(number), now_us, body)
     to.receive(seal(message, to.identity.noise_public, author.rng(32), author.rng(24)))
 
 

@@ -287,7 +287,7 @@ class Landing:
             found.setdefault((DeviceKey(author), Incarnation(incarnation)), []).append((first, last))
         return found, not is_full or (oldest is not None and oldest <= number + 1)
 
-    def plan_again(self) -> None:
+    def replan(self) -> None:
         """Drop the plan and keep its messages; orders, manifests and profiles land once more."""
         for table in ("landing_plan", "landed_orders", "landed_membership"):
             self._database.run(f"DELETE FROM {table}")  # noqa: S608

@@ -17,7 +17,7 @@ _INVITE_MEMORY_US = 86_400_000_000
 """A used invite is remembered for a day, so that a joiner's repeated request is answered again."""
 
 
-_HEARD_AGAIN_US = 3_600_000_000
+_SEEN_US = 3_600_000_000
 """How often a device that goes on costs a write."""
 
 
@@ -261,16 +261,16 @@ class GroupAsks:
     def _note(self, group_id: GroupId, device: DeviceKey, is_wish: int, now_us: int) -> None:
         key = (group_id, device, is_wish)
         row = self._database.first(
-            "SELECT heard_at FROM group_ask WHERE group_id = ? AND device = ? AND is_wish = ?", key
+            "SELECT seen_at FROM group_ask WHERE group_id = ? AND device = ? AND is_wish = ?", key
         )
-        if row is not None and 0 <= now_us - row[0] < _HEARD_AGAIN_US:
+        if row is not None and 0 <= now_us - row[0] < _SEEN_US:
             return
         self._database.run(
-            "INSERT INTO group_ask VALUES (?, ?, ?, ?, 0) ON CONFLICT DO UPDATE SET heard_at = excluded.heard_at",
+            "INSERT INTO group_ask VALUES (?, ?, ?, ?, 0) ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at",
             (*key, now_us),
         )
-        self._database.run("DELETE FROM group_ask WHERE heard_at < ?", (now_us - GROUP_REQUEST_US,))
-        newest = "SELECT group_id FROM group_ask WHERE device = ?1 AND is_wish = ?2 ORDER BY heard_at DESC, group_id"
+        self._database.run("DELETE FROM group_ask WHERE seen_at < ?", (now_us - GROUP_REQUEST_US,))
+        newest = "SELECT group_id FROM group_ask WHERE device = ?1 AND is_wish = ?2 ORDER BY seen_at DESC, group_id"
         self._database.run(
             f"DELETE FROM group_ask WHERE device = ?1 AND is_wish = ?2 AND group_id NOT IN ({newest} LIMIT ?3)",  # noqa: S608
             (device, is_wish, MAXIMUM_GROUP_ASKS_OF_ONE),
@@ -279,10 +279,10 @@ class GroupAsks:
     def unknown(self, since_us: int) -> list[UnknownGroup]:
         """Return the unknown groups that were named since a moment, the newest first."""
         return [
-            UnknownGroup(GroupId(group_id), DeviceKey(author), heard_at, asked_at)
-            for group_id, author, heard_at, asked_at in self._database.run(
-                "SELECT group_id, device, heard_at, asked_at FROM group_ask WHERE is_wish = 0 AND heard_at >= ? "
-                "ORDER BY heard_at DESC, group_id, device",
+            UnknownGroup(GroupId(group_id), DeviceKey(author), seen_at, asked_at)
+            for group_id, author, seen_at, asked_at in self._database.run(
+                "SELECT group_id, device, seen_at, asked_at FROM group_ask WHERE is_wish = 0 AND seen_at >= ? "
+                "ORDER BY seen_at DESC, group_id, device",
                 (since_us,),
             )
         ]
@@ -296,10 +296,10 @@ class GroupAsks:
     def wishes(self, since_us: int) -> list[InviteWish]:
         """Return which devices have asked since a moment, the newest first."""
         return [
-            InviteWish(GroupId(group_id), DeviceKey(device), heard_at)
-            for group_id, device, heard_at in self._database.run(
-                "SELECT group_id, device, heard_at FROM group_ask WHERE is_wish = 1 AND heard_at >= ? "
-                "ORDER BY heard_at DESC, group_id, device",
+            InviteWish(GroupId(group_id), DeviceKey(device), seen_at)
+            for group_id, device, seen_at in self._database.run(
+                "SELECT group_id, device, seen_at FROM group_ask WHERE is_wish = 1 AND seen_at >= ? "
+                "ORDER BY seen_at DESC, group_id, device",
                 (since_us,),
             )
         ]

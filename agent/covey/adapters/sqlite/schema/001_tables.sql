@@ -464,7 +464,7 @@ CREATE TABLE group_ask (
     group_id          BLOB    NOT NULL,
     device            BLOB    NOT NULL,               -- who has said so, or asks
     is_wish           INTEGER NOT NULL,               -- 1: it asks to be let in
-    heard_at          INTEGER NOT NULL,
+    seen_at           INTEGER NOT NULL,
     asked_at          INTEGER NOT NULL,               -- when this device asked it for an invite, or 0
     PRIMARY KEY (device, is_wish, group_id)
 ) STRICT, WITHOUT ROWID;
