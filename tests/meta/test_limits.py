@@ -208,6 +208,7 @@ _OUR_OWN = {
     "PULLS_ANSWERED": "this device's rhythm",
     "HEADS_DELAY_US": "this device's rhythm",
     "HEADS_US": "this device's rhythm",
+    "NEWS_US": "this device's rhythm",
     "GIVEN_AFTER": "this device's rhythm",
     "HEADS_US_MAX": "this device's rhythm",
     "HEADS_ROUND_US": "this device's rhythm",

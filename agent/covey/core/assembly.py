@@ -189,7 +189,7 @@ def report_machines(given: Given, groups: Groups, queue: SendQueue) -> ReportMac
     return ReportMachines(
         SettingReporting(records.setting_reports, reports),
         received,
-        ResultReporting(given.own, reports, received, records.outbox.waiting_bytes),
+        ResultReporting(given.own, reports, received, records.outbox),
         Probes(given.own, queue, records),
     )
 

@@ -13,6 +13,10 @@ HEADS_US = 15_000_000
 HEADS_US_MAX = 3_600_000_000
 """What that pause doubles up to while both sides stay as they are: two that cannot agree speak of it once an hour."""
 
+NEWS_US = 600_000_000
+"""How long a message that waits for a device may be the news that a report would tell it: a slow relay takes minutes,
+and after that the report costs 200 bytes."""
+
 GIVEN_AFTER = 2
 """How often a member is heard to hold less, and told of that, before it is given what it lacks without a request."""
 

@@ -1,13 +1,14 @@
 """Queue a command's result for its author and the collectors, and for a release's wave also for every operator, so
 that each of them can continue or stop the release.
 
-A result is a control message, which no full outbox refuses. So while control messages of `RESULT_OUTPUT_BYTES_OF_ONE`
-wait for a recipient, more than it would keep of outputs, results go to it without theirs.
+A result is a control message, which no full outbox refuses. So while more than `RESULT_OUTPUT_BYTES_OF_ONE` of control
+messages of a group wait for a recipient, more than it would keep of outputs, results go to it without theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from covey.core.actions.commands import CommandRecord
 from covey.core.actions.received import ReceivedResults
@@ -15,11 +16,15 @@ from covey.core.actions.results import OrderResult, as_remembered
 from covey.core.group.manifest import COLLECTOR, GroupManifest
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.link.queued import MessageClass
+from covey.core.link.send_queue import more_waits
 from covey.core.now import Now
 from covey.core.orders.nodes import Lacked, Subject
 from covey.core.orders.reports import Report, Reports
 from covey.core.wire.message import MessageType
 from covey.limits.actions import RESULT_OUTPUT_BYTES_OF_ONE, RESULTS_RESENT
+
+if TYPE_CHECKING:
+    from covey.core.records.link import OutboxRecords
 
 _ORDER_BYTES = 32
 _DIGEST_BYTES = 32
@@ -46,12 +51,9 @@ def hearers(group: GroupManifest, author: DeviceKey, operators: Collection[Devic
 class ResultReporting:
     """Reports results of this device's commands."""
 
-    def __init__(
-        self, own: DeviceKey, reports: Reports, kept: ReceivedResults, waiting: Callable[[DeviceKey, MessageClass], int]
-    ) -> None:
-        """`waiting` gives the bytes of a class that wait for a recipient."""
+    def __init__(self, own: DeviceKey, reports: Reports, kept: ReceivedResults, outbox: OutboxRecords) -> None:
         self._own = own
-        self._waiting = waiting
+        self._outbox = outbox
         self._reports = reports
         self._kept = kept
 
@@ -68,7 +70,7 @@ class ResultReporting:
             if key == self._own:
                 self._kept.keep(group.group_id, key, record.result, now)
             else:
-                full = self._waiting(key, MessageClass.CONTROL) >= RESULT_OUTPUT_BYTES_OF_ONE
+                full = more_waits(self._outbox, key, MessageClass.CONTROL, group.group_id, RESULT_OUTPUT_BYTES_OF_ONE)
                 result = as_remembered(record.result) if full else record.result
                 self._reports.send(key, _report(group.group_id, result), now)
 

@@ -84,7 +84,7 @@ class Newcomers:
             RemoteError: malformed.
         """
         group_id, pull = message.group_id, self._answering.read_pull(message)
-        if not self._answering.lacks_forgotten(group_id, pull) or self._answering.is_fed(message.author):
+        if not self._answering.lacks_forgotten(group_id, pull) or self._answering.is_fed(group_id, message.author):
             return []
         base = self._base(group_id)
         if base is None:

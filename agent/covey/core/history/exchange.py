@@ -30,7 +30,7 @@ from covey.core.history.operation import Behind, Log, read_operation
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.link.queued import MessageClass
-from covey.core.link.send_queue import SendQueue
+from covey.core.link.send_queue import SendQueue, more_waits
 from covey.core.membership.groups import Groups
 from covey.core.membership.past import Past
 from covey.core.now import Now
@@ -161,9 +161,9 @@ class HistoryAnswering:
         forgotten = self._records.operations.forgotten_ends(group_id)
         return any(number > pull.end_of(log) for log, number in forgotten.items())
 
-    def is_fed(self, member: DeviceKey) -> bool:
-        """Say whether a member has not taken what it was given before."""
-        return self._records.outbox.waiting_bytes(member, MessageClass.HISTORY) > BUNDLE_OPERATION_BYTES
+    def is_fed(self, group_id: GroupId, member: DeviceKey) -> bool:
+        """Say whether a member has not taken what it was given before of a group's history."""
+        return more_waits(self._records.outbox, member, MessageClass.HISTORY, group_id, BUNDLE_OPERATION_BYTES)
 
     def answer(self, message: Message) -> list[GroupSend]:
         """Give a member what it lacks, by the rules.
@@ -172,7 +172,7 @@ class HistoryAnswering:
             RemoteError: malformed.
         """
         pull = self.read_pull(message)
-        if self.is_fed(message.author):
+        if self.is_fed(message.group_id, message.author):
             self._records.counters.count("pulls_unanswered")
             return []
         if self.lacks_forgotten(message.group_id, pull):

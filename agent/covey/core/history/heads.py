@@ -10,9 +10,11 @@
 3. A member that still believes in a destroyed group gets the REVOKE; a removed member gets the manifests up to its
    removal, and nothing later (`former_members.py`). Nothing else is accepted from a device that shares no group with
    this one.
-4. `pacing.py` paces reports, requests and the messages of rule 3. None goes while a control message waits for the
-   device, because that may be the news. Requests for manifests are exempt, unless such a request
-   waits.
+4. `pacing.py` paces reports, requests and the messages of rule 3. No report goes while a control message waits for the
+   device that was queued in the last `NEWS_US`, because that may be the news. No request and no message of rule 3 goes
+   while a control message of the same group waits for the device. Requests for manifests wait for such requests only,
+   and rule 7 for manifests only. What a device never takes, because it has lost the group with its state, waits for it
+   for weeks: it stops nothing in other groups.
 5. A device that learns of another history of the same group asks for what it lacks (`history/asking.py`), after the
    manifests that this history may name, and answers.
 6. Members of which nothing is known get a report that asks for theirs, one every ten minutes. So a member learns of a
@@ -34,7 +36,7 @@ from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.link.pacing import HeadsPacing
 from covey.core.link.queued import MessageClass
-from covey.core.link.send_queue import groups_of_waiting
+from covey.core.link.send_queue import groups_of_waiting, more_waits
 from covey.core.link.send_window import Jitter
 from covey.core.membership.former_members import FormerMembers
 from covey.core.membership.groups import Groups
@@ -42,7 +44,15 @@ from covey.core.now import Now
 from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, shared_digest
 from covey.core.wire.message import NO_GROUP, Message, MessageType
 from covey.limits.group import BUNDLE_MANIFESTS
-from covey.limits.heads import GIVEN_AFTER, HEADS_CHANGE_US, HEADS_ROUND_US, HEADS_START_US, PACED, QUICK_ROUNDS
+from covey.limits.heads import (
+    GIVEN_AFTER,
+    HEADS_CHANGE_US,
+    HEADS_ROUND_US,
+    HEADS_START_US,
+    NEWS_US,
+    PACED,
+    QUICK_ROUNDS,
+)
 
 if TYPE_CHECKING:
     from covey.core.history.asking import HistoryAsking
@@ -151,7 +161,7 @@ class HeadsExchange:
             pacing.drop(device)
             if said is not None and self._in_step(own, said):
                 continue
-            if self._may_say(("report", device), device, own, now_us, although_waiting=asks):
+            if self._may_report(device, own, now, asks=asks):
                 pacing.reports.spend(1, now_us)
                 yield device, self.report(device, asks=asks).to_wire()
 
@@ -186,19 +196,24 @@ class HeadsExchange:
             pacing.asked_at_us = kept | {chosen: now.wall_us}
             pacing.plan(chosen, None, self._jitter, now_us, asks=True)
 
-    def _may_say(
-        self, key: tuple[object, ...], device: DeviceKey, about: bytes, now_us: int, *, although_waiting: bool = False
-    ) -> bool:
-        """Say whether something may go to a device now, and note that it does (rule 4).
+    def _may_report(self, device: DeviceKey, own: GroupId, now: Now, *, asks: bool) -> bool:
+        """Say whether a report may go to a device now, and note that it does (rule 4); rule 6's wait for no news."""
+        since_us, outbox = now.wall_us - NEWS_US, self._records.outbox
+        if not asks and any(outbox.is_queued_between(device, kind, since_us, now.wall_us) for kind in _NEWS):
+            return False
+        return self._may_repeat(("report", device), own, now.monotonic_us)
 
-        Where this device was removed, and does not know it, what waits is never taken: rule 6 goes `although_waiting`.
-        """
-        if not self._pacing.pauses.ready(key, about, now_us):
+    def _may_say(self, what: str, device: DeviceKey, group_id: GroupId, about: bytes, now_us: int) -> bool:
+        """Say whether something of a group may go to a device now, and note that it does (rule 4)."""
+        if any(more_waits(self._records.outbox, device, kind, group_id, 0) for kind in _NEWS):
             return False
-        if not although_waiting and any(self._records.outbox.waiting_bytes(device, kind) for kind in _NEWS):
-            return False
-        self._pacing.pauses.done(key, about, now_us)
-        return True
+        return self._may_repeat((what, device, group_id), about, now_us)
+
+    def _may_repeat(self, key: tuple[object, ...], about: bytes, now_us: int) -> bool:
+        ready = self._pacing.pauses.ready(key, about, now_us)
+        if ready:
+            self._pacing.pauses.done(key, about, now_us)
+        return ready
 
     # -- what others say ----------------------------------------------------------------------------------------------
 
@@ -270,8 +285,9 @@ class HeadsExchange:
     def _ask_history(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         if head.history in {None, own.history}:
             return []
-        key, about = ("history", device, own.group_id), own.history or b""
-        return self._pulls.ask(own.group_id, device, now) if self._may_say(key, device, about, now.monotonic_us) else []
+        if not self._may_say("history", device, own.group_id, own.history or b"", now.monotonic_us):
+            return []
+        return self._pulls.ask(own.group_id, device, now)
 
     def _ask(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         """Ask for what follows the state here, and alternately ever earlier versions if that did not help.
@@ -284,9 +300,9 @@ class HeadsExchange:
         now_us = now.monotonic_us
         if tokens.wait_us(now_us) or not self._pacing.pauses.ready(key, own.digest, now_us):
             return []
-        although_waiting = not groups_of_waiting(self._records.outbox, device, MessageType.GROUP_PULL)
-        if not self._may_say(key, device, own.digest, now_us, although_waiting=although_waiting):
+        if own.group_id in groups_of_waiting(self._records.outbox, device, MessageType.GROUP_PULL):
             return []
+        self._pacing.pauses.done(key, own.digest, now_us)
         tokens.spend(1, now.monotonic_us)
         back = 4 ** min(times - 1, 16) if times % 2 else 0
         from_version = own.version + (head.version > own.version) - back
@@ -315,8 +331,9 @@ class HeadsExchange:
     def _give(self, head: GroupHead, own: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         key, group_id = ("give", device, own.group_id), own.group_id
         times = self._pacing.pauses.times(key, head.digest)
-        although_waiting = not groups_of_waiting(self._records.outbox, device, MessageType.GROUP_MANIFEST)
-        if not self._may_say(key, device, head.digest, now.monotonic_us, although_waiting=although_waiting):
+        if group_id in groups_of_waiting(self._records.outbox, device, MessageType.GROUP_MANIFEST):
+            return []
+        if not self._may_repeat(key, head.digest, now.monotonic_us):
             return []
         if times < GIVEN_AFTER:  # as mostly: it asks
             return []
@@ -331,8 +348,7 @@ class HeadsExchange:
 
     def _end_for(self, trust: GroupTrust, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
         raw = self._records.groups.revocation(trust.group_id)
-        key = ("told", device, trust.group_id)
-        if raw is None or not self._may_say(key, device, head.digest, now.monotonic_us):
+        if raw is None or not self._may_say("told", device, trust.group_id, head.digest, now.monotonic_us):
             return []
         sends = [GroupSend(device, MessageType.REVOKE, trust.group_id, raw)]
         if self._head(trust).digest != head.digest:

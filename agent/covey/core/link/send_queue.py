@@ -15,7 +15,7 @@ from covey.core.ids import BatchNumber, DeviceKey, GroupId, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import losses
 from covey.core.link.link_keys import SendingLinks
-from covey.core.link.queued import TakenBack, class_of
+from covey.core.link.queued import MessageClass, TakenBack, class_of
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.telemetry.batch import numbered
@@ -289,6 +289,10 @@ class SendQueue:
         """Return the last place of a queue that its recipient has acknowledged to this node; 0: none yet."""
         return self._acknowledged.get(recipient, Place(0))
 
+    def heard(self, recipient: DeviceKey) -> None:
+        """Note that a recipient is heard: what it leaves unanswered it may never accept."""
+        self._windows.heard(recipient)
+
     def free(self, recipient: DeviceKey, received: SequenceSet, now: Now) -> int:
         """Delete the places that a recipient has, and return how many messages that were.
 
@@ -313,3 +317,14 @@ def groups_of_waiting(outbox: OutboxRecords, recipient: DeviceKey, kind: Message
     """Return of which group each message of a type is that waits for a device."""
     waiting = (read_message(raw, verify=False) for _, raw in outbox.control_messages(recipient))
     return [each.group_id for each in waiting if each.type is kind]
+
+
+def more_waits(outbox: OutboxRecords, recipient: DeviceKey, kind: MessageClass, group_id: GroupId, size: int) -> bool:
+    """Say whether more than `size` bytes of a class wait for a device in one group.
+
+    A device that has lost a group with its state never takes what waits there; that stops nothing in another group.
+    """
+    if outbox.waiting_bytes(recipient, kind) <= size:
+        return False
+    waiting = outbox.messages(recipient, kind)
+    return sum(len(raw) for raw in waiting if read_message(raw, verify=False).group_id == group_id) > size

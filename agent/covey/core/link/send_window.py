@@ -28,6 +28,10 @@ that would enable it. Rules (docs/protocol/core.md, "The link"):
        without a connection or an answer.
     9. If not all waiting messages may be sent, one in eight is the oldest of those that rule 3 holds back: so during a
        backlog some message has always been sent less often, and the messages in flight stay close together.
+    10. If more waits than the window holds, and the recipient is heard but leaves a retry time without an answer, the
+        message that entered the window first and was tried there leaves it for the next one of the queue. Such messages
+        come back when the end of the queue is reached. So messages that a recipient never accepts cannot fill a window,
+        however many there are: those of groups that a restored device has lost wait for weeks.
 
 `MESSAGE` is the transition table of one message of the window. A link is as many of these machines as its window has
 messages, with one pace and one clock for all of them. A board keeps the same promises with other code:
@@ -128,6 +132,8 @@ MESSAGE: Transitions[Event] = {
 }
 
 _WAITING, _GONE = Waiting(), Gone()
+_AGAIN = 2
+"""Sends that a message counts as having when it comes back to the window: it comes after newer ones (rule 3)."""
 _ONE_IN = 8
 """Of so many places in what goes, one is for what has gone often (rule 9)."""
 
@@ -141,6 +147,8 @@ class InFlight:
     lane: Lane = Lane.BULK
     state: State = _WAITING
     sends: int = 0
+    is_tried: bool = False
+    """Whether it was sent since it entered the window."""
     relay: str = ""
     tag: bytes = b""
 
@@ -169,6 +177,12 @@ class SendLink:
         self._window_bytes = 0
         self._loaded_upto = Place(0)
         self._exhausted = False
+        self._passed_over = False
+        """Whether something waits before `_loaded_upto` that has left the window (rule 10)."""
+        self._is_round = False
+        """Whether the queue is read once more from its beginning, so that its messages have been sent before."""
+        self._is_heard = False
+        """Whether the recipient was heard since the last retry."""
         self._backlog_upto: Place | None = None
         self._allowed = self._maximum
         self._acknowledged_upto = Place(0)
@@ -197,19 +211,26 @@ class SendLink:
             return None
         return Wanted(self._loaded_upto, messages, size)
 
-    def offer(self, rows: list[tuple[Place, bytes]], wanted: Wanted, elsewhere: Container[Place] = ()) -> None:
+    def offer(self, rows: list[tuple[Place, bytes]], wanted: Wanted, elsewhere: Container[Place] = ()) -> bool:
         """Take queued messages that `wanted` asked for, in order; where there is room left, they are the last.
 
-        `elsewhere`: places that another window holds.
+        `elsewhere`: places that another window holds. Returns whether the window may want more at once: it holds all of
+        these already, or those that it has passed over are next.
         """
-        size = 0
+        size = taken = 0
         for place, message in rows:
             size += len(message)
             self._loaded_upto = place
-            if place not in elsewhere:
-                self._window[place] = InFlight(place, message, self.lane)
+            if place not in elsewhere and place not in self._window:
+                self._window[place] = InFlight(place, message, self.lane, sends=_AGAIN if self._is_round else 0)
                 self._window_bytes += len(message)
+                taken += 1
         self._exhausted = len(rows) < wanted.messages and size < wanted.size
+        if self._exhausted and self._passed_over:  # rule 10
+            self._loaded_upto, self._exhausted, self._passed_over, self._is_round = Place(0), False, False, True
+            return True
+        self._is_round = self._is_round and not self._exhausted
+        return not taken and not self._exhausted
 
     def note_backlog(self, last: Callable[[], Place]) -> None:
         """Note whether there is a backlog; what it begins with is all up to the queue's last place (rule 8)."""
@@ -252,7 +273,7 @@ class SendLink:
         allowed = self._allowed if at_most is None else min(self._allowed, at_most)
         room = allowed - (len(self._window) - len(waiting))
         if room < len(waiting):
-            waiting.sort(key=lambda entry: (max(1, entry.sends), entry.place))  # rule 3
+            waiting.sort(key=lambda entry: max(1, entry.sends))  # rule 3; of as many sends the first of the window
             often = [entry for entry in waiting[max(0, room) :] if entry.sends > 1]
             often = sorted(often, key=lambda entry: entry.place)[: max(0, room) // _ONE_IN]  # rule 9
             waiting = sorted([*waiting[: max(0, room - len(often))], *often], key=lambda entry: entry.place)
@@ -263,6 +284,7 @@ class SendLink:
         entry.follow(Event.SENT, _GONE if isinstance(entry.state, Gone) else Sent(now_us))
         entry.relay = relay
         entry.sends += 1
+        entry.is_tried = True
         self._sent_at_us = now_us
         if self._deadline_us is None:
             self._deadline_us = now_us + self._retry_us
@@ -314,6 +336,10 @@ class SendLink:
         self._deadline_us = now_us + self._retry_us if self._in_flight() else None
         return True
 
+    def heard(self) -> None:
+        """Note that the recipient is there: what it leaves unanswered it may never accept (rule 10)."""
+        self._is_heard = True
+
     def restart(self, now_us: int) -> None:
         """Have what waits in vain go again at once, a few messages at first (rule 6)."""
         if not self.retries:
@@ -349,10 +375,20 @@ class SendLink:
             return
         for entry in self._window.values():
             entry.follow(Event.RETRY, _WAITING)
+        self._pass_over()
         self._allowed = 1
         self.retries += 1
         self._retry_us = min(longest_us, jitter(self._retry_us, 3 * self._retry_us))
         self._deadline_us = now_us + self._retry_us if self._window else None
+
+    def _pass_over(self) -> None:
+        """Make room for the next message of the queue if the recipient leaves those in the window (rule 10)."""
+        is_full = not self._exhausted and self.wanted() is None
+        first = next((each.place for each in self._window.values() if each.is_tried), None)
+        if is_full and self._is_heard and first is not None and self.lane is not Lane.LIVE:
+            self.withdraw(first, first)
+            self._passed_over = True
+        self._is_heard = False
 
     def _in_flight(self) -> bool:
         return any(isinstance(entry.state, Sent | Relayed) for entry in self._window.values())

@@ -73,13 +73,13 @@ class Sender:
         recipient, outbox = link.recipient, self._records.outbox
         if link.lane is Lane.LIVE:
             link.begin_after(self._windows.backlog_upto(recipient))
-        wanted = link.wanted()
-        if wanted is not None:
-            rows = outbox.queued(recipient, *wanted, lane=link.lane)
-            elsewhere = self._windows.live(recipient) if link.lane is Lane.BULK else ()
-            link.offer(rows, wanted, elsewhere)
+        elsewhere = self._windows.live(recipient) if link.lane is Lane.BULK else ()
+        while (wanted := link.wanted()) is not None:
+            goes_on = link.offer(outbox.queued(recipient, *wanted, lane=link.lane), wanted, elsewhere)
             if link.lane is Lane.LIVE and link.exhausted:
                 link.begin_after(self._last_place(recipient))  # what it is not to look through once more
+            if not goes_on:
+                break
         if link.lane is Lane.BULK:
             link.note_backlog(lambda: self._last_place(recipient))
 

@@ -32,11 +32,14 @@ from covey.limits.heads import FORMER_LOOK_BYTES, FORMER_LOOK_SECONDS, REMOVAL_M
 if TYPE_CHECKING:
     from covey.core.records.groups import GroupRecords
 
-MaySay = Callable[[tuple[object, ...], DeviceKey, bytes, int], bool]
-"""Says whether something (the key) may go to a device now, as what it is about stands; and notes that it does."""
+MaySay = Callable[[str, DeviceKey, GroupId, bytes, int], bool]
+"""Says whether a kind of message of a group may go to a device now, as what it is about stands; and notes that it
+does."""
 
 Times = Callable[[tuple[object, ...], bytes], int]
 """Says how often something (the key) has gone, as what it is about stands."""
+
+_TOLD = "told"
 
 _LOOKED_BACK = (0, 1, 4, 16)
 """Versions before the one that a device holds: what it holds may be a rival of what removed it, or follow one. Where it
@@ -100,7 +103,7 @@ class FormerMembers:
         return self._notify(notice, head, device, now) if notice is not None else []
 
     def _notify(self, notice: _Notice, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        if not self._may_say(_pace_key(head, device), device, head.digest, now.monotonic_us):
+        if not self._may_say(_TOLD, device, head.group_id, head.digest, now.monotonic_us):
             return []
         body = Bundle(notice.manifests).to_wire()
         return [GroupSend(device, MessageType.GROUP_MANIFEST, head.group_id, body)]
@@ -117,7 +120,7 @@ class FormerMembers:
             return None
         if device in trust.void_members():
             return None
-        times, found = self._times(_pace_key(head, device), head.digest), list[_Notice]()
+        times, found = self._times((_TOLD, device, head.group_id), head.digest), list[_Notice]()
         most = min(BUNDLE_MANIFESTS, REMOVAL_MANIFESTS << min(times, 8))
         read = _Reading(self._records, head.group_id)
         for notice in self._notices(head, trust.current, device, read, most):
@@ -160,10 +163,6 @@ class _Reading:
                 yield self._found[raw]
             if len(part) < REMOVAL_MANIFESTS:
                 return
-
-
-def _pace_key(head: GroupHead, device: DeviceKey) -> tuple[object, ...]:
-    return "told", device, head.group_id
 
 
 def _listed(listing: dict[ManifestHash, Member]) -> Member | None:

@@ -31,7 +31,7 @@ from covey.core.group.resolver import GroupState
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.carriage import Carriage
 from covey.core.link.queued import MessageClass
-from covey.core.link.send_queue import groups_of_waiting
+from covey.core.link.send_queue import groups_of_waiting, more_waits
 from covey.core.link.send_window import Jitter
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
@@ -112,7 +112,8 @@ class GroupMaintenance:
         self._answered = {key: at_us for key, at_us in answered.items() if at_us}
         goes_on = from_version > self._ends.get(asker, from_version)
         rests = len(self._answered.get(asker, ())) >= PULLS_ANSWERED and not goes_on
-        if rests or self._records.outbox.waiting_bytes(message.author, MessageClass.CONTROL) > BUNDLE_BYTES:
+        outbox, control = self._records.outbox, MessageClass.CONTROL
+        if rests or more_waits(outbox, message.author, control, message.group_id, BUNDLE_BYTES):
             self._records.counters.count("pulls_unanswered")
             return []
         manifests, wanted = self._next_answer(asker, from_version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from covey.core.ids import BatchNumber, DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, Place
@@ -114,6 +114,12 @@ class OutboxRecords(Protocol):
 
     def bytes_by_class(self) -> Mapping[MessageClass, int]:
         """Return the bytes of each class of messages that wait for an acknowledgement."""
+
+    def messages(self, recipient: DeviceKey, kind: MessageClass) -> Iterator[bytes]:
+        """Yield the messages of a class that wait for a recipient."""
+
+    def is_queued_between(self, recipient: DeviceKey, kind: MessageClass, first_us: int, last_us: int) -> bool:
+        """Say whether a message of a class waits for a recipient that was queued between two times."""
 
     def waiting_bytes(self, recipient: DeviceKey, kind: MessageClass) -> int:
         """Return how many bytes of a class wait for a recipient."""

@@ -15,8 +15,10 @@ from covey.core.wire.heads import GroupHead
 from covey.core.wire.message import NO_GROUP, MessageType, read_message
 from covey.limits.group import BUNDLE_BYTES
 from covey.limits.heads import HEADS_PER_SECOND, HEADS_ROUND_US, HEADS_SAVED
+from covey.limits.link import LINK_WINDOW_HISTORY_MESSAGES
 from tests.fleet import Device, Make, admit, carry, found, identity, settled
 from tests.stolen import Stolen, acknowledge, meet, members_of, queued, remove, rename, report
+from tests.unit.core.history.conduct import read_notes, write_note
 
 _HOUR_S = 3_600
 
@@ -321,3 +323,35 @@ def test_a_device_that_keeps_no_histories_is_left_in_peace(make: Make) -> None:
     acknowledge(new, ann, without)
     ann.wait(10)
     assert ann.sends() == [], "in step, as far as both say anything"
+
+
+def test_messages_that_a_restored_member_never_takes_do_not_stop_another_groups_history(make: Make) -> None:
+    """Ann's copy of her state is older than the second group, so she takes nothing that ben sends in it."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    copy = ann.copy_state()
+    lost = found(ann, ben)
+    ann.return_to(copy)
+    rename(ben, lost, "ben anew")
+    write_note(ann, group_id, "written before they met")
+    with ann.store.transaction():
+        ann.store.outbox.forget(ben.key)
+    ann.restart()
+    meet(ann, ben, seconds=2 * _HOUR_S)
+    assert MessageType.GROUP_MANIFEST in queued(ben, ann)
+    assert read_notes(ben, group_id) == ["written before they met"]
+
+
+def test_history_that_a_restored_member_never_takes_does_not_stop_another_groups(make: Make) -> None:
+    """Ben's window of history holds only operations of groups that ann has lost."""
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    copy = ann.copy_state()
+    lost = [found(ann, ben) for _ in range(LINK_WINDOW_HISTORY_MESSAGES + 1)]
+    ann.return_to(copy)
+    for each in lost:
+        write_note(ben, each, "never taken")
+    meet(ann, ben, seconds=60)
+    write_note(ben, group_id, "to be taken")
+    meet(ann, ben, seconds=2 * _HOUR_S)
+    assert read_notes(ann, group_id) == ["to be taken"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covey.core.ids import DeviceKey, Place
+from covey.core.link.queued import Lane
 from covey.core.link.send_window import SendLink
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import (
@@ -22,21 +23,21 @@ SECOND = 1_000_000
 class Queue:
     """A link and the rows that wait for it."""
 
-    def __init__(self, messages: int, size: int = 10) -> None:
+    def __init__(self, messages: int, size: int = 10, lane: Lane = Lane.BULK) -> None:
         self.rows = [(Place(number), b"m" * size) for number in range(1, messages + 1)]
-        self.link = SendLink(DeviceKey(b"recipient"))
+        self.link = SendLink(DeviceKey(b"recipient"), lane)
         self.now = SECOND
         self.link.connected(self.now)
 
     def send(self) -> list[Place]:
         """Load what is wanted, send what may go."""
-        wanted = self.link.wanted()
-        if wanted is not None:
+        while (wanted := self.link.wanted()) is not None:
             rows: list[tuple[Place, bytes]] = []
             for row in self.rows:
                 if row[0] > wanted.after and len(rows) < wanted.messages and sum(len(m) for _, m in rows) < wanted.size:
                     rows.append(row)
-            self.link.offer(rows, wanted)
+            if not self.link.offer(rows, wanted):
+                break
         gone = []
         for entry in self.link.messages_to_send():
             gone.append(entry.place)
@@ -379,3 +380,34 @@ def test_what_waits_for_a_connection_or_an_answer_is_backlog() -> None:
     assert queue.link.backlog_upto == 9_000  # nobody has answered yet
     queue.acknowledge(SequenceSet(1))
     assert queue.link.backlog_upto is None
+
+
+def _sent_in_retries(queue: Queue, retries: int, *, heard: bool, accepted: range = range(0)) -> set[Place]:
+    """Let retries pass; the recipient acknowledges only some places. Return what was sent."""
+    sent: set[Place] = set()
+    for _ in range(retries):
+        if heard:
+            queue.link.heard()
+        queue.wait(RETRY_US_MAX)
+        gone = queue.send()
+        sent.update(gone)
+        queue.acknowledge(SequenceSet(0).including((place, place) for place in gone if place in accepted))
+    return sent
+
+
+def test_messages_that_a_recipient_never_accepts_fill_no_window() -> None:
+    refused = 3 * Lane.HISTORY.window_messages
+    queue = Queue(refused + 2, lane=Lane.HISTORY)
+    queue.send()
+    _sent_in_retries(queue, 40, heard=True, accepted=range(refused + 1, refused + 3))
+    assert [place for place, _ in queue.rows] == list(range(1, refused + 1))
+    assert _sent_in_retries(queue, 40, heard=True, accepted=range(1, refused + 3)) >= {Place(1)}
+    _sent_in_retries(queue, 40, heard=True, accepted=range(1, refused + 3))
+    assert queue.rows == []
+    assert queue.link.idle
+
+
+def test_messages_for_an_absent_recipient_stay_in_order() -> None:
+    queue = Queue(3 * Lane.HISTORY.window_messages, lane=Lane.HISTORY)
+    assert queue.send() == [1, 2, 3, 4]
+    assert _sent_in_retries(queue, 40, heard=False) == {1, 2, 3, 4}

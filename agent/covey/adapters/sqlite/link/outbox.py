@@ -477,6 +477,14 @@ class Outbox:
         [(size,)] = self._database.run(query, (*self._places(recipient), kind))
         return int(size)
 
+    def messages(self, recipient: DeviceKey, kind: MessageClass) -> Iterator[bytes]:
+        query = "SELECT message FROM outbox WHERE id BETWEEN ? AND ? AND class = ?"
+        return (raw for (raw,) in self._database.each(query, (*self._places(recipient), kind)))
+
+    def is_queued_between(self, recipient: DeviceKey, kind: MessageClass, first_us: int, last_us: int) -> bool:
+        query = "SELECT 1 FROM outbox WHERE id BETWEEN ? AND ? AND class = ? AND queued_at BETWEEN ? AND ? LIMIT 1"
+        return bool(self._database.run(query, (*self._places(recipient), kind, first_us, last_us)))
+
     def control_messages(self, recipient: DeviceKey) -> list[tuple[Place, bytes]]:
         return self._database.run(
             f"SELECT place, message FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608 - our names
