@@ -173,6 +173,8 @@ _OUR_OWN = {
     "LOOKED_THROUGH_BYTES": "this machine's disk",
     "GROUPS_COPY_BYTES": "this machine's disk",
     "BROKER_DATA_BYTES": "this machine's broker",
+    "REMOVED_ACCOUNT_US": "this machine's broker",
+    "MANIFESTS_LOOKED_AT": "this machine's broker",
     "HANG_UPS": "a sender's choice; its loss records name what went",
     "REFUSED_SIZE_US": "a sender's choice; its loss records name what went",
     "REFUSED_SIZE_US_MAX": "a sender's choice; its loss records name what went",

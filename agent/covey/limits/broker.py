@@ -19,3 +19,9 @@ SUBSCRIPTION_ACCOUNTS = 10_000
 
 BROKER_DATA_BYTES = 1_024 * MIB
 """What the kernel lets the broker hold, twice its own bound (`memory_limit`), which subscriptions were seen to pass."""
+
+REMOVED_ACCOUNT_US = 600_000_000
+"""How long a former member keeps its account at the relay: every device hears of its removal in a round of heads."""
+
+MANIFESTS_LOOKED_AT = 32
+"""Manifests that one turn of the agent reads for former members: of 1,000 members a Pi reads them in half a second."""

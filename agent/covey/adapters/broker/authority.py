@@ -32,14 +32,17 @@ if TYPE_CHECKING:
 class Authority(Protocol):
     """The authority to add devices to the broker, and to remove them."""
 
-    def mint(self, user_name: str) -> str:
-        """Make a device's credential and return it."""
+    def mint(self, user_name: str, *, by_hand: bool = False) -> str:
+        """Make a device's credential and return it; what a person makes `by_hand`, only a person takes away."""
 
     def remove(self, user_name: str) -> bool:
         """Shut a device out; return whether it had a credential."""
 
     def reinstate(self, user_names: Iterable[str]) -> list[str]:
         """Let devices in again whose credential a restored authority does not know; return which."""
+
+    def close(self, user_names: Iterable[str]) -> list[str]:
+        """Shut former members out, but for those that a person let in by hand; return which had a credential."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class PasswordAuthority:
     password_file: Path
     pid_file: Path | None = None
 
-    def mint(self, user_name: str) -> str:
+    def mint(self, user_name: str, *, by_hand: bool = False) -> str:
         """Give a device a new password, which holds for the broker, too, when this returns or soon after.
 
         Raises:
@@ -57,7 +60,7 @@ class PasswordAuthority:
             ConfigurationError: this user may not change the file, or not signal the broker.
             StorageError: the disk refused.
         """
-        password = mosquitto_passwords.add_device(self.password_file, user_name)
+        password = mosquitto_passwords.add_device(self.password_file, user_name, by_hand=by_hand)
         self._reload()
         return password
 
@@ -81,6 +84,17 @@ class PasswordAuthority:
         if made:
             self._reload()
         return made
+
+    def close(self, user_names: Iterable[str]) -> list[str]:
+        """Take accounts away, but for those that a person made by hand; return which there were.
+
+        Raises:
+            ConfigurationError, StorageError: as `mint`.
+        """
+        closed = mosquitto_passwords.close_devices(self.password_file, user_names)
+        if closed:
+            self._reload()
+        return closed
 
     def share(self, password: str | None) -> None:
         """Set the enrolment account's password, and keep it for the invites that carry it; None closes the account.

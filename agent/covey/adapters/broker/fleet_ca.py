@@ -34,6 +34,8 @@ from covey.errors import ConfigurationError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
+_BY_HAND = "by-hand"
+"""The folder with a file for each device that a person let in."""
 _MAXIMUM_FILE_BYTES = 64 * 1024
 _COMMON_NAME = 64
 """RFC 5280, ub-common-name."""
@@ -68,7 +70,7 @@ class FleetCa:
                 key = ec.generate_private_key(ec.SECP256R1())
                 write_secret(folder / "ca.key", _key_pem(key))
                 replace_durably(folder / "ca.crt", _certificate_pem(_self_signed(key)), 0o644)
-            for name in ("issued", "revoked"):
+            for name in ("issued", "revoked", _BY_HAND):
                 private_folder(folder / name)
         authority = cls.open(folder)
         authority.publish_revocations()
@@ -99,8 +101,10 @@ class FleetCa:
             )
         return cls(folder, certificate, key)
 
-    def mint(self, user_name: str) -> str:
+    def mint(self, user_name: str, *, by_hand: bool = False) -> str:
         """Issue a certificate for a new key; return both as one PEM text. The key is kept nowhere else.
+
+        What a person makes `by_hand`, only a person revokes.
 
         Raises:
             UsageError: that is not a device's user name.
@@ -110,6 +114,9 @@ class FleetCa:
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._issue(user_name, key.public_key(), _DEVICE_YEARS * _YEAR, ExtendedKeyUsageOID.CLIENT_AUTH)
         pem = _certificate_pem(certificate)
+        if by_hand:
+            private_folder(self.folder / _BY_HAND)
+            replace_durably(self.folder / _BY_HAND / user_name, b"", 0o644)
         replace_durably(self.folder / "issued" / f"{user_name}-{certificate.serial_number:x}.crt", pem, 0o644)
         return (_key_pem(key) + pem).decode()
 
@@ -123,6 +130,7 @@ class FleetCa:
         check_device_name(user_name)
         with storage_errors("write", self.folder), locked_folder(self.folder):
             issued = sorted((self.folder / "issued").glob(f"{user_name}-*.crt"))
+            (self.folder / _BY_HAND / user_name).unlink(missing_ok=True)
             for path in issued:
                 path.replace(self.folder / "revoked" / path.name)
         self.publish_revocations()
@@ -131,6 +139,19 @@ class FleetCa:
     def reinstate(self, user_names: Iterable[str]) -> list[str]:  # noqa: ARG002 - as every authority
         """Return nothing: a certificate of this authority holds although a restored folder does not list it."""
         return []
+
+    def close(self, user_names: Iterable[str]) -> list[str]:
+        """Revoke the certificates of devices, but for those that a person made by hand; return which had any.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        issued = {path.name.partition("-")[0] for path in (self.folder / "issued").glob("*.crt")}
+        return [
+            each
+            for each in sorted(issued.intersection(user_names))
+            if not (self.folder / _BY_HAND / each).exists() and self.remove(each)
+        ]
 
     def mint_server(self, names: Sequence[str]) -> str:
         """Issue a server's certificate for a new key, by the names and addresses that it is reached at; return both.

@@ -3,7 +3,8 @@
 1. A device's user name is its public signing key, 64 lower-case hex digits: the ACL grants `covey/1/in/<it>`.
 2. A device's password is never chosen: it follows from a secret in `<file>.secret`, the user name, and how often that
    account was made or removed (`<file>.turns`). The file holds its hash only. So a broker that was restored from a
-   backup can make the accounts of devices that joined later: with the passwords that these devices have.
+   backup can make the accounts of devices that joined later: with the passwords that these devices have. Without either
+   file, or with a damaged one, no account is made: it might get the password of one that was removed.
 3. The one shared password is that of the account `enrol`, by which a device without a credential reaches the rendezvous
    topics of a pairing.
 4. The file is replaced whole, one writer at a time, so that a broker which reloads at any moment reads the old or the
@@ -22,6 +23,7 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import locked_folder, replace_file, storage_error
@@ -41,6 +43,7 @@ _ROUNDS = 101
 _SALT_BYTES = 12
 _PASSWORD_BYTES = 24
 _SECRET_BYTES = 32
+_PAST = re.compile(r"([0-9a-f]{64}) (0|[1-9][0-9]{0,8})( by-hand)?")
 _SECRET = re.compile(rb"[0-9a-f]{%d}" % (2 * _SECRET_BYTES))
 _LEGIBLE = "abcdefghijkmnpqrstuvwxyz23456789"
 _ENROLMENT_LENGTH = 8
@@ -59,8 +62,18 @@ def check_device_name(user_name: str) -> None:
         )
 
 
-def add_device(passwords: Path, user_name: str) -> str:
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """How often an account was made or removed after the first time, and whether a person made it last."""
+
+    turn: int = -1
+    by_hand: bool = False
+
+
+def add_device(passwords: Path, user_name: str, *, by_hand: bool = False) -> str:
     """Give a device a new password, replacing the one that it may have had, and return it.
+
+    An account that a person makes `by_hand` is removed only by a person.
 
     Raises:
         UsageError: that is not a device's user name.
@@ -68,11 +81,11 @@ def add_device(passwords: Path, user_name: str) -> str:
     """
     check_device_name(user_name)
     with _changing(passwords):
-        accounts, turns = _read_accounts(passwords), _read_turns(passwords)
-        if user_name in accounts or user_name in turns:
-            turns[user_name] = turns.get(user_name, 0) + 1
-            _write_turns(passwords, turns)
-        password = _password(_secret(passwords), user_name, turns.get(user_name, 0))
+        accounts, past = _read_accounts(passwords), _read_past(passwords)
+        turn = past.get(user_name, _Past(0 if user_name in accounts else -1)).turn + 1
+        if turn or by_hand:
+            _write_past(passwords, past | {user_name: _Past(turn, by_hand)})
+        password = _password(_secret(passwords), user_name, turn)
         accounts[user_name] = hash_password(password)
         _write_accounts(passwords, accounts)
     return password
@@ -87,13 +100,31 @@ def remove_device(passwords: Path, user_name: str) -> bool:
     """
     check_device_name(user_name)
     with _changing(passwords):
-        accounts, turns = _read_accounts(passwords), _read_turns(passwords)
-        if accounts.pop(user_name, None) is None:
-            return False
-        turns[user_name] = turns.get(user_name, 0) + 1  # written first: no later account gets the removed password
-        _write_turns(passwords, turns)
-        _write_accounts(passwords, accounts)
-    return True
+        accounts, past = _read_accounts(passwords), _read_past(passwords)
+        found = user_name in accounts
+        if found:
+            _remove(passwords, accounts, past, [user_name])
+    return found
+
+
+def close_devices(passwords: Path, user_names: Iterable[str]) -> list[str]:
+    """Take the accounts of devices away, but for those that a person made by hand; return which had one.
+
+    Raises:
+        ConfigurationError, StorageError: as `write_account`.
+    """
+    with _changing(passwords):
+        accounts, past = _read_accounts(passwords), _read_past(passwords)
+        closed = sorted({each for each in user_names if each in accounts and not past.get(each, _Past()).by_hand})
+        if closed:
+            _remove(passwords, accounts, past, closed)
+    return closed
+
+
+def _remove(passwords: Path, accounts: dict[str, str], past: dict[str, _Past], user_names: list[str]) -> None:
+    # The past is written first: no later account gets the password of a removed one.
+    _write_past(passwords, past | {each: _Past(past.get(each, _Past(0)).turn + 1) for each in user_names})
+    _write_accounts(passwords, {name: hashed for name, hashed in accounts.items() if name not in user_names})
 
 
 def reinstate_devices(passwords: Path, user_names: Iterable[str]) -> list[str]:
@@ -105,8 +136,8 @@ def reinstate_devices(passwords: Path, user_names: Iterable[str]) -> list[str]:
         ConfigurationError, StorageError: as `write_account`.
     """
     with _changing(passwords):
-        accounts, turns = _read_accounts(passwords), _read_turns(passwords)
-        missing = sorted({each for each in user_names if each not in accounts and each not in turns})
+        accounts, past = _read_accounts(passwords), _read_past(passwords)
+        missing = sorted({each for each in user_names if each not in accounts and each not in past})
         if missing:
             secret = _secret(passwords)
             _write_accounts(passwords, accounts | {each: hash_password(_password(secret, each, 0)) for each in missing})
@@ -169,15 +200,30 @@ def _write_accounts(passwords: Path, accounts: dict[str, str]) -> None:
     replace_file(passwords, content, 0o600, like=passwords.stat() if passwords.exists() else None)
 
 
-def _read_turns(passwords: Path) -> dict[str, int]:
+def _read_past(passwords: Path) -> dict[str, _Past]:
+    """Return what `<file>.turns` holds; its last line says how many there are before it.
+
+    Raises:
+        ConfigurationError: it is damaged, or missing beside a secret.
+    """
     kept = _beside(passwords, "turns")
-    rows = (line.split() for line in kept.read_text().splitlines()) if kept.exists() else ()
-    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal()}
+    if not kept.exists() and not _beside(passwords, "secret").exists():
+        return {}
+    lines = kept.read_bytes().decode("ascii", "replace").splitlines() if kept.exists() else [""]
+    rows = [_PAST.fullmatch(line) for line in lines[:-1]]
+    past = {row[1]: _Past(int(row[2]), bool(row[3])) for row in rows if row is not None}
+    if lines[-1:] != [f"end {len(rows)}"] or len(past) != len(rows):
+        raise ConfigurationError(
+            f"{kept} is damaged",
+            hint=f"restore it from a backup, or delete it and {_beside(passwords, 'secret').name}: accounts keep their "
+            "passwords, and new ones get a new secret",
+        )
+    return past
 
 
-def _write_turns(passwords: Path, turns: dict[str, int]) -> None:
-    content = "".join(f"{name} {turn}\n" for name, turn in turns.items()).encode()
-    _write_beside(passwords, "turns", content)
+def _write_past(passwords: Path, past: dict[str, _Past]) -> None:
+    rows = [f"{name} {each.turn}{' by-hand' if each.by_hand else ''}\n" for name, each in past.items()]
+    _write_beside(passwords, "turns", "".join([*rows, f"end {len(rows)}\n"]).encode())
 
 
 def _secret(passwords: Path) -> bytes:
@@ -188,6 +234,8 @@ def _secret(passwords: Path) -> bytes:
     """
     kept = _beside(passwords, "secret")
     if not kept.exists():
+        if not _beside(passwords, "turns").exists():
+            _write_past(passwords, {})
         _write_beside(passwords, "secret", secrets.token_hex(_SECRET_BYTES).encode())
     secret = kept.read_bytes()
     if not _SECRET.fullmatch(secret):

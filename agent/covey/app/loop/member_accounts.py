@@ -1,8 +1,12 @@
 """Accounts at the relay follow the groups: each member has one, also after a restore (docs/how-to/upkeep.md).
 
 1. A member without an account gets it when its group's manifest is known here: at the start, and with each change. A
-   restored authority hears of who joined after the backup from other members, and that device has its password still.
+   restored authority hears of a device that joined after the backup from other members, and that device has its
+   password still.
 2. An account that a person or Covey removed stays removed. A board has none: its gateway carries for it.
+3. A device that a group lists no more, and no other group of this device, loses its account after
+   `REMOVED_ACCOUNT_US`: until then it can learn of its removal. So an account that came back with a backup goes again.
+   An account that a person made by hand stays until a person removes it: the device may be in groups of others.
 """
 
 from __future__ import annotations
@@ -11,46 +15,89 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from covey.core.group.device_labels import DeviceLabels
-from covey.core.ids import DeviceKey, device_name, labelled_name
+from covey.core.group.manifest import read_manifest
+from covey.core.ids import DeviceKey, GroupId, device_name, labelled_name
 from covey.errors import CoveyError
+from covey.limits.broker import MANIFESTS_LOOKED_AT, REMOVED_ACCOUNT_US
 from covey.ports import Report
 
 if TYPE_CHECKING:
+    from covey.adapters.broker.authority import Authority
+    from covey.adapters.sqlite.store import SqliteStore
     from covey.core.group.manifest import GroupManifest
     from covey.core.node import Node
     from covey.core.now import Now
 
 
 class MemberAccounts:
-    """Gives members the accounts that a restored authority lacks."""
+    """Gives members the accounts that a restored authority lacks, and takes those of former members away."""
 
-    def __init__(self, reinstate: Callable[[Iterable[str]], list[str]], report: Report) -> None:
-        """`reinstate` takes user names, makes the accounts that are missing, and returns which."""
-        self._reinstate = reinstate
+    def __init__(self, authority: Callable[[], Authority], store: SqliteStore, report: Report) -> None:
+        self._authority = authority
+        self._store = store
         self._report = report
         self._seen: int | None = None
+        self._looked_at: dict[GroupId, int] = {}
+        """Up to which version of each group's manifests `_listed` goes."""
+        self._listed: set[DeviceKey] = set()
+        """The devices that a manifest has listed, boards apart."""
+        self._close_at_us: int | None = None
 
-    def turn(self, node: Node, now: Now) -> int | None:  # noqa: ARG002 - as every role
-        """Look where the groups have changed."""
-        generation = node.groups.generation
-        if generation == self._seen:
-            return None
-        self._seen = generation
-        groups = node.groups.joined()
-        try:
-            made = self._reinstate(key.hex() for key in connecting(groups))
-        except CoveyError as error:
-            self._report("error", f"the relay accounts of members cannot be checked: {error}")
-            return None
-        labels = DeviceLabels(groups)
-        for user_name in made:
-            key = DeviceKey(bytes.fromhex(user_name))
-            name = labelled_name(device_name(key), labels.label(key))
-            self._report("notice", f"{name} is a member and had no relay account; it has one again")
-        return None
+    def turn(self, node: Node, now: Now) -> int | None:
+        """Look where the groups have changed; return when to be called next, in monotonic microseconds."""
+        if self._seen != node.groups.generation:
+            self._seen = node.groups.generation
+            self._let_in(node)
+            self._close_at_us = now.monotonic_us + REMOVED_ACCOUNT_US
+        if self._close_at_us is not None and now.monotonic_us >= self._close_at_us:
+            self._close_at_us = now.monotonic_us if self._look_further(node) else None
+            if self._close_at_us is None:
+                self._shut_out(node)
+        return self._close_at_us
 
     def stop(self, node: Node, now: Now) -> None:
         """Nothing is open."""
+
+    def _let_in(self, node: Node) -> None:
+        groups = node.groups.joined()
+        try:
+            made = self._authority().reinstate([key.hex() for key in connecting(groups)])
+        except CoveyError as error:
+            self._report("error", f"the relay accounts of members cannot be checked: {error}")
+            return
+        for user_name in made:
+            self._report(
+                "notice", f"{_named(user_name, groups)} is a member and had no relay account; it has one again"
+            )
+
+    def _look_further(self, node: Node) -> bool:
+        """Look through some manifests; return whether there are more."""
+        for group in node.groups.joined():
+            first = self._looked_at.get(group.group_id, 0) + 1
+            manifests = self._store.groups.manifests_from(group.group_id, first, MANIFESTS_LOOKED_AT)
+            read = [read_manifest(raw, verify=False) for raw in manifests]
+            self._listed |= connecting(read)
+            if read:
+                self._looked_at[group.group_id] = read[-1].version
+                return True
+        return False
+
+    def _shut_out(self, node: Node) -> None:
+        groups = node.groups.joined()
+        inside = connecting(groups) | {node.identity.signing_public}
+        pairing = {row.joiner for row in self._store.pairings.all() if row.ended is None}
+        try:
+            closed = self._authority().close([key.hex() for key in self._listed - inside if key not in pairing])
+        except CoveyError as error:
+            self._report("error", f"the relay accounts of former members cannot be removed: {error}")
+            return
+        for user_name in closed:
+            self._report("notice", f"{_named(user_name, groups)} is no member any more; its relay account was removed")
+
+
+def _named(user_name: str, groups: Iterable[GroupManifest]) -> str:
+    key = DeviceKey(bytes.fromhex(user_name))
+    return labelled_name(device_name(key), DeviceLabels(groups).label(key))
 
 
 def connecting(groups: Iterable[GroupManifest]) -> set[DeviceKey]:

@@ -10,7 +10,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from covey.adapters.journal import report
 from covey.errors import GroupDestroyedError
 
 if TYPE_CHECKING:
+    from covey.adapters.broker.authority import Authority
     from covey.adapters.systemd import Systemd
     from covey.app.device.device import Device
     from covey.app.loop.pairing_host import PairingHost
@@ -75,13 +76,14 @@ def _authority_roles(device: Device) -> list[AgentRole]:
         return []
     from covey.app.loop.member_accounts import MemberAccounts
 
-    def reinstate(user_names: Iterable[str]) -> list[str]:
+    def held() -> Authority:
         from covey.adapters.broker.authority import authority
 
-        held = authority(device.config.broker, device.folder.path)
-        return [] if held is None else held.reinstate(user_names)
+        found = authority(device.config.broker, device.folder.path)
+        assert found is not None, "has_authority"
+        return found
 
-    return [MemberAccounts(reinstate, report)]
+    return [MemberAccounts(held, device.store, report)]
 
 
 def _sleep(seconds: float, sign: Callable[[], bool]) -> None:

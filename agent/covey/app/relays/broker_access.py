@@ -161,7 +161,7 @@ def let_in(folder: StateFolder, named: NamedAuthority, device: str) -> Credentia
         UsageError: it is neither; or as `NamedAuthority.open`.
     """
     user_name = _user_name(device)
-    text = named.open(folder).mint(user_name)
+    text = named.open(folder).mint(user_name, by_hand=True)
     return Credential(user_name, "certificate" if is_certificate(text) else "password", text)
 
 

@@ -73,7 +73,7 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
     )
     own = folder.identity().signing_public.hex()
     if f"{own}:" not in place.password_file.read_text() or not folder.relay_password(folder.configuration.config()):
-        folder.write_relay_password(PasswordAuthority(place.password_file).mint(own))
+        folder.write_relay_password(PasswordAuthority(place.password_file).mint(own, by_hand=True))
     return ServedRelay(url, str(place.ca_file), own)
 
 

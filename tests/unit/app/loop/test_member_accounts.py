@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from covey.adapters.broker.authority import PasswordAuthority
+from covey.adapters.broker.fleet_ca import FleetCa
 from covey.adapters.broker.mosquitto_passwords import device_accounts, draw_enrolment_password, hash_password
 from covey.app.loop.member_accounts import MemberAccounts
 from covey.errors import ConfigurationError
+from covey.limits.broker import REMOVED_ACCOUNT_US
 from tests.fleet import Device, carry, found
+from tests.stolen import remove
 
 
 class _Hub:
@@ -27,11 +31,18 @@ class _Hub:
 
     def restart(self) -> None:
         """Begin another process."""
-        self.role = MemberAccounts(self.authority.reinstate, lambda _level, line: self.said.append(line))
+        self.role = MemberAccounts(
+            lambda: self.authority, self.device.store, lambda _level, line: self.said.append(line)
+        )
 
     def turn(self) -> None:
         """Let its loop turn."""
         self.role.turn(self.device.node, self.device.now)
+
+    def turn_until_idle(self) -> None:
+        """Let its loop turn until the role has nothing to do."""
+        while self.role.turn(self.device.node, self.device.now) is not None:
+            self.device.wait(REMOVED_ACCOUNT_US / 1e6)
 
     def backup(self) -> dict[Path, bytes]:
         """Return the broker's files."""
@@ -127,3 +138,80 @@ def test_no_password_follows_from_a_damaged_secret(tmp_path: Path, content: byte
     with pytest.raises(ConfigurationError, match="is damaged"):
         hub.authority.reinstate(["ab" * 32])
     assert device_accounts(hub.broker / "passwords") == set()
+
+
+def test_an_account_that_came_back_with_a_backup_goes_again_with_its_member(hub: _Hub) -> None:
+    group_id = found(hub.device, hub.gate)
+    name = hub.gate.key.hex()
+    stolen = hub.authority.mint(name)
+    kept = hub.backup()
+    remove(hub.device, hub.gate, group_id)
+    assert hub.authority.remove(name)
+    hub.restore(kept)
+    assert hub.lets_in(name, stolen)
+    hub.turn()
+    assert hub.lets_in(name, stolen), "it may still learn of its removal"
+    hub.turn_until_idle()
+    assert not hub.lets_in(name, stolen)
+    assert any("is no member any more" in line for line in hub.said)
+    assert hub.authority.mint(name) != stolen
+
+
+def test_the_accounts_of_members_and_those_made_by_hand_stay(hub: _Hub, tmp_path: Path) -> None:
+    other = Device("other", tmp_path)
+    group_id = found(hub.device, hub.gate, other)
+    by_hand, member = hub.authority.mint(hub.gate.key.hex(), by_hand=True), hub.authority.mint(other.key.hex())
+    own = hub.authority.mint(hub.device.key.hex())
+    remove(hub.device, hub.gate, group_id)
+    hub.turn_until_idle()
+    assert hub.lets_in(hub.gate.key.hex(), by_hand)
+    assert hub.lets_in(other.key.hex(), member)
+    assert hub.lets_in(hub.device.key.hex(), own)
+
+
+def test_a_fleet_ca_revokes_the_certificates_of_former_members(hub: _Hub, tmp_path: Path) -> None:
+    other = Device("other", tmp_path)
+    group_id = found(hub.device, hub.gate, other)
+    ca = FleetCa.create(tmp_path / "ca")
+    ca.mint(hub.gate.key.hex())
+    ca.mint(other.key.hex(), by_hand=True)
+    for each in (hub.gate, other):
+        remove(hub.device, each, group_id)
+    role = MemberAccounts(lambda: ca, hub.device.store, lambda _level, line: hub.said.append(line))
+    while role.turn(hub.device.node, hub.device.now) is not None:
+        hub.device.wait(REMOVED_ACCOUNT_US / 1e6)
+    assert [path.name.partition("-")[0] for path in (ca.folder / "revoked").iterdir()] == [hub.gate.key.hex()]
+    assert [path.name.partition("-")[0] for path in (ca.folder / "issued").iterdir()] == [other.key.hex()]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda _content: b"",
+        lambda content: content[:-1].rpartition(b"\n")[0],
+        lambda content: content[:40],
+        lambda content: b"\xff" + content,
+        None,
+    ],
+    ids=["emptied", "last line lost", "cut", "not text", "deleted"],
+)
+def test_no_account_gets_the_password_of_a_removed_one_after_damage(
+    hub: _Hub, damage: Callable[[bytes], bytes] | None
+) -> None:
+    name, turns = "ab" * 32, hub.broker / "passwords.turns"
+    stolen = hub.authority.mint(name)
+    hub.authority.remove(name)
+    if damage is None:
+        turns.unlink()
+    else:
+        turns.write_bytes(damage(turns.read_bytes()))
+    for attempt in (
+        lambda: hub.authority.mint(name),
+        lambda: hub.authority.reinstate([name]),
+        lambda: hub.authority.close([name]),
+    ):
+        with pytest.raises(ConfigurationError, match="is damaged"):
+            attempt()
+    for path in (turns, hub.broker / "passwords.secret"):  # as the hint says
+        path.unlink(missing_ok=True)
+    assert hub.authority.mint(name) != stolen
