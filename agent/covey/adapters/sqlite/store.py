@@ -191,7 +191,7 @@ class SqliteStore:
             database,
             (self.incarnations, self.operations, *orders, self.content),
             self.invited_operators,
-            self.inbox,
+            (self.inbox, self.quarantine),
         )
         self.personal = PersonalTables(database)
         self.votes = Votes(database)

@@ -16,11 +16,12 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.cli.main import main
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.link.queued import MessageClass
-from covey.core.wire.message import Message, MessageType
+from covey.core.wire.message import Message, MessageType, read_message, write_message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import ConfigurationError, DiskFullError, OutboxFullError, StorageError
 from covey.limits.storage import OUTBOX_BYTES, QUARANTINED_MESSAGES
 from covey.limits.units import KIB, MIB
+from tests.fleet import Device, found
 
 BEN, CAT = DeviceKey(b"b" * 32), DeviceKey(b"c" * 32)
 INCARNATION = Incarnation(b"incarnat")
@@ -47,6 +48,31 @@ def _queue(store: SqliteStore, recipient: DeviceKey, content: bytes, kind: Messa
 def _message(link_seq: LinkSeq, body: bytes = b"body") -> Message:
     return Message(
         MessageType.BLOB, BEN, CAT, GroupId(b"g" * 32), INCARNATION, link_seq, link_seq, 1, body, b"raw" + body
+    )
+
+
+def test_an_erased_group_leaves_nothing_in_quarantine_nor_in_the_file(tmp_path: Path) -> None:
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    erased, kept = found(ann, ben), found(ann, ben)
+    word = b"what was said in the group "
+    for number in range(40):
+        for group_id in (erased, kept):
+            message = _signed(ben, ann, group_id, b"%d " % number + (word if group_id == erased else b"other ") * 30)
+            with ann.store.transaction():
+                ann.store.quarantine.add("malformed", message, 7, ben.key)
+    with ann.store.transaction():
+        assert ann.store.quarantine.remove(1)
+    with ann.store.transaction():
+        ann.store.groups.erase_content(erased)
+    assert {read_message(each.message, verify=False).group_id for each in ann.store.quarantine.entries()} == {kept}
+    assert ann.store.quarantine.count() == 40
+    ann.stop()
+    assert word not in ann.path.read_bytes()
+
+
+def _signed(author: Device, recipient: Device, group_id: GroupId, body: bytes) -> bytes:
+    return write_message(
+        author.identity, MessageType.BLOB, recipient.key, group_id, INCARNATION, 1, LinkSeq(1), 1, body
     )
 
 

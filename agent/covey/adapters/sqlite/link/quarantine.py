@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from covey.adapters.sqlite.database import Database
-from covey.core.ids import DeviceKey
+from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.queued import Quarantined
+from covey.core.wire.message import read_message
+from covey.errors import RemoteError
 from covey.limits.storage import QUARANTINED_MESSAGES
 
 
@@ -20,15 +22,16 @@ class Quarantine:
         `party` is its author, or its recipient. When there are too many, the oldest of the device with the most goes:
         no device hides what others have sent.
         """
-        self._database.run(
-            "INSERT INTO quarantine (code, stored_at, message, recipient, party) VALUES (?, ?, ?, ?, ?)",
-            (code, now_us, message, recipient, party),
-        )
-        if self._database.one("SELECT count(*) FROM quarantine") > QUARANTINED_MESSAGES:
+        with self._database.leaving_no_copies():
             self._database.run(
-                "DELETE FROM quarantine WHERE id = (SELECT min(id) FROM quarantine GROUP BY party "
-                "ORDER BY count(*) DESC, min(id) LIMIT 1)"
+                "INSERT INTO quarantine (code, stored_at, message, recipient, party) VALUES (?, ?, ?, ?, ?)",
+                (code, now_us, message, recipient, party),
             )
+            if self._database.one("SELECT count(*) FROM quarantine") > QUARANTINED_MESSAGES:
+                self._database.run(
+                    "DELETE FROM quarantine WHERE id = (SELECT min(id) FROM quarantine GROUP BY party "
+                    "ORDER BY count(*) DESC, min(id) LIMIT 1)"
+                )
 
     def count(self) -> int:
         """Return how many messages are in quarantine."""
@@ -47,4 +50,18 @@ class Quarantine:
 
     def remove(self, identifier: int) -> bool:
         """Forget a message in quarantine; False where there is none of that number."""
-        return bool(self._database.run("DELETE FROM quarantine WHERE id = ? RETURNING id", (identifier,)))
+        with self._database.leaving_no_copies():
+            return bool(self._database.run("DELETE FROM quarantine WHERE id = ? RETURNING id", (identifier,)))
+
+    def forget(self, group_id: GroupId) -> None:
+        """Forget the messages of a group: it is erased."""
+        for identifier, raw in self._database.run("SELECT id, message FROM quarantine"):
+            if _group_of(raw) == group_id:
+                self._database.run("DELETE FROM quarantine WHERE id = ?", (identifier,))
+
+
+def _group_of(raw: bytes) -> GroupId | None:
+    try:
+        return read_message(raw, verify=False).group_id
+    except RemoteError:
+        return None

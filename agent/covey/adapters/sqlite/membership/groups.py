@@ -37,12 +37,16 @@ class GroupTables:
     """The manifests and secrets of this device's groups."""
 
     def __init__(
-        self, database: Database, families: Iterable[TablesOfGroups], agreed: TablesOfGroups, inbox: TablesOfGroups
+        self,
+        database: Database,
+        families: Iterable[TablesOfGroups],
+        agreed: TablesOfGroups,
+        arrived: Iterable[TablesOfGroups],
     ) -> None:
         self._database = database
         self._families = tuple(families)
         self._agreed = agreed
-        self._inbox = inbox
+        self._arrived = tuple(arrived)
         """What came in a group stays to be read when this device joins the group again."""
         self.copy: GroupsCopy | None = None
         """Where manifests and secrets are written a second time."""
@@ -216,8 +220,7 @@ class GroupTables:
         """Forget a group's manifests, secrets and history, and overwrite them."""
         self._agreed.forget(group_id)
         self.forget_before_joining(group_id)
-        with self._database.overwriting():
-            self._inbox.forget(group_id)
+        self._erase_arrived(group_id)
 
     def forget_before_joining(self, group_id: GroupId) -> None:
         self._change()
@@ -228,8 +231,12 @@ class GroupTables:
     def erase_content(self, group_id: GroupId) -> None:
         """Forget a group's secrets, history and unread messages, and overwrite them; its manifests stay."""
         self._erase_all_but_unread_messages(group_id)
+        self._erase_arrived(group_id)
+
+    def _erase_arrived(self, group_id: GroupId) -> None:
         with self._database.overwriting():
-            self._inbox.forget(group_id)
+            for table in self._arrived:
+                table.forget(group_id)
 
     def _erase_all_but_unread_messages(self, group_id: GroupId) -> None:
         self._change()
