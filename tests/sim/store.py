@@ -121,7 +121,8 @@ class SimStore(SqliteStore):
         self.identity = self._device.identity
         self.outbox = SimOutbox(self, outbox_bytes)
         self.received = SimReceived(self)
-        self.inbox = self.groups._inbox = SimInbox(self)
+        self.inbox = SimInbox(self)
+        self.groups._arrived = (self.inbox, self.quarantine)
 
     def _connect(self, _path: Path) -> sqlite3.Connection:
         return self._disk.connect()
