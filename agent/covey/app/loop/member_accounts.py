@@ -92,7 +92,7 @@ class MemberAccounts:
             self._report("error", f"the relay accounts of former members cannot be removed: {error}")
             return
         for user_name in closed:
-            self._report("notice", f"{_named(user_name, groups)} is no member any more; its relay account was removed")
+            self._report("notice", f"{_named(user_name, groups)} is no longer a member; its relay account was removed")
 
 
 def _named(user_name: str, groups: Iterable[GroupManifest]) -> str:

@@ -153,7 +153,7 @@ def test_an_account_that_came_back_with_a_backup_goes_again_with_its_member(hub:
     assert hub.lets_in(name, stolen), "it may still learn of its removal"
     hub.turn_until_idle()
     assert not hub.lets_in(name, stolen)
-    assert any("is no member any more" in line for line in hub.said)
+    assert any("is no longer a member" in line for line in hub.said)
     assert hub.authority.mint(name) != stolen
 
 
