@@ -289,9 +289,9 @@ class SendQueue:
         """Return the last place of a queue that its recipient has acknowledged to this node; 0: none yet."""
         return self._acknowledged.get(recipient, Place(0))
 
-    def heard(self, recipient: DeviceKey) -> None:
+    def seen(self, recipient: DeviceKey) -> None:
         """Note that a recipient is heard: what it leaves unanswered it may never accept."""
-        self._windows.heard(recipient)
+        self._windows.seen(recipient)
 
     def free(self, recipient: DeviceKey, received: SequenceSet, now: Now) -> int:
         """Delete the places that a recipient has, and return how many messages that were.

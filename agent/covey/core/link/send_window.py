@@ -132,7 +132,7 @@ MESSAGE: Transitions[Event] = {
 }
 
 _WAITING, _GONE = Waiting(), Gone()
-_AGAIN = 2
+_BEFORE = 2
 """Sends that a message counts as having when it comes back to the window: it comes after newer ones (rule 3)."""
 _ONE_IN = 8
 """Of so many places in what goes, one is for what has gone often (rule 9)."""
@@ -181,7 +181,7 @@ class SendLink:
         """Whether something waits before `_loaded_upto` that has left the window (rule 10)."""
         self._is_round = False
         """Whether the queue is read once more from its beginning, so that its messages have been sent before."""
-        self._is_heard = False
+        self._is_seen = False
         """Whether the recipient was heard since the last retry."""
         self._backlog_upto: Place | None = None
         self._allowed = self._maximum
@@ -222,7 +222,7 @@ class SendLink:
             size += len(message)
             self._loaded_upto = place
             if place not in elsewhere and place not in self._window:
-                self._window[place] = InFlight(place, message, self.lane, sends=_AGAIN if self._is_round else 0)
+                self._window[place] = InFlight(place, message, self.lane, sends=_BEFORE if self._is_round else 0)
                 self._window_bytes += len(message)
                 taken += 1
         self._exhausted = len(rows) < wanted.messages and size < wanted.size
@@ -336,9 +336,9 @@ class SendLink:
         self._deadline_us = now_us + self._retry_us if self._in_flight() else None
         return True
 
-    def heard(self) -> None:
+    def seen(self) -> None:
         """Note that the recipient is there: what it leaves unanswered it may never accept (rule 10)."""
-        self._is_heard = True
+        self._is_seen = True
 
     def restart(self, now_us: int) -> None:
         """Have what waits in vain go again at once, a few messages at first (rule 6)."""
@@ -385,10 +385,10 @@ class SendLink:
         """Make room for the next message of the queue if the recipient leaves those in the window (rule 10)."""
         is_full = not self._exhausted and self.wanted() is None
         first = next((each.place for each in self._window.values() if each.is_tried), None)
-        if is_full and self._is_heard and first is not None and self.lane is not Lane.LIVE:
+        if is_full and self._is_seen and first is not None and self.lane is not Lane.LIVE:
             self.withdraw(first, first)
             self._passed_over = True
-        self._is_heard = False
+        self._is_seen = False
 
     def _in_flight(self) -> bool:
         return any(isinstance(entry.state, Sent | Relayed) for entry in self._window.values())

@@ -99,10 +99,10 @@ class Windows:
         for link in self._of(recipient):
             link.restart(now.monotonic_us)
 
-    def heard(self, recipient: DeviceKey) -> None:
+    def seen(self, recipient: DeviceKey) -> None:
         """Note that a recipient is heard, whatever it says."""
         for link in self._of(recipient):
-            link.heard()
+            link.seen()
 
     def speaks(self, recipient: DeviceKey, now: Now) -> None:
         """Note that a recipient speaks: what it has left unanswered is tried once."""

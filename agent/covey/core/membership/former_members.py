@@ -39,7 +39,7 @@ does."""
 Times = Callable[[tuple[object, ...], bytes], int]
 """Says how often something (the key) has gone, as what it is about stands."""
 
-_TOLD = "told"
+_REMOVAL = "told"
 
 _LOOKED_BACK = (0, 1, 4, 16)
 """Versions before the one that a device holds: what it holds may be a rival of what removed it, or follow one. Where it
@@ -103,7 +103,7 @@ class FormerMembers:
         return self._notify(notice, head, device, now) if notice is not None else []
 
     def _notify(self, notice: _Notice, head: GroupHead, device: DeviceKey, now: Now) -> list[GroupSend]:
-        if not self._may_say(_TOLD, device, head.group_id, head.digest, now.monotonic_us):
+        if not self._may_say(_REMOVAL, device, head.group_id, head.digest, now.monotonic_us):
             return []
         body = Bundle(notice.manifests).to_wire()
         return [GroupSend(device, MessageType.GROUP_MANIFEST, head.group_id, body)]
@@ -120,7 +120,7 @@ class FormerMembers:
             return None
         if device in trust.void_members():
             return None
-        times, found = self._times((_TOLD, device, head.group_id), head.digest), list[_Notice]()
+        times, found = self._times((_REMOVAL, device, head.group_id), head.digest), list[_Notice]()
         most = min(BUNDLE_MANIFESTS, REMOVAL_MANIFESTS << min(times, 8))
         read = _Reading(self._records, head.group_id)
         for notice in self._notices(head, trust.current, device, read, most):

@@ -278,7 +278,7 @@ class Receiver:
             return self._unsequenced.receive(message, now, kept=kept)
         invite = self._authorised(message, now)
         self._link_keys.note_seen(message.author)
-        self._queue.heard(message.author)
+        self._queue.seen(message.author)
         self._content.seen(message.author, now)
         self._mailboxes.seen(message.author)
         if not message.link_seq:

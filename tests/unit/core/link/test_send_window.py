@@ -382,12 +382,12 @@ def test_what_waits_for_a_connection_or_an_answer_is_backlog() -> None:
     assert queue.link.backlog_upto is None
 
 
-def _sent_in_retries(queue: Queue, retries: int, *, heard: bool, accepted: range = range(0)) -> set[Place]:
+def _sent_in_retries(queue: Queue, retries: int, *, seen: bool, accepted: range = range(0)) -> set[Place]:
     """Let retries pass; the recipient acknowledges only some places. Return what was sent."""
     sent: set[Place] = set()
     for _ in range(retries):
-        if heard:
-            queue.link.heard()
+        if seen:
+            queue.link.seen()
         queue.wait(RETRY_US_MAX)
         gone = queue.send()
         sent.update(gone)
@@ -399,10 +399,10 @@ def test_messages_that_a_recipient_never_accepts_fill_no_window() -> None:
     refused = 3 * Lane.HISTORY.window_messages
     queue = Queue(refused + 2, lane=Lane.HISTORY)
     queue.send()
-    _sent_in_retries(queue, 40, heard=True, accepted=range(refused + 1, refused + 3))
+    _sent_in_retries(queue, 40, seen=True, accepted=range(refused + 1, refused + 3))
     assert [place for place, _ in queue.rows] == list(range(1, refused + 1))
-    assert _sent_in_retries(queue, 40, heard=True, accepted=range(1, refused + 3)) >= {Place(1)}
-    _sent_in_retries(queue, 40, heard=True, accepted=range(1, refused + 3))
+    assert _sent_in_retries(queue, 40, seen=True, accepted=range(1, refused + 3)) >= {Place(1)}
+    _sent_in_retries(queue, 40, seen=True, accepted=range(1, refused + 3))
     assert queue.rows == []
     assert queue.link.idle
 
@@ -410,4 +410,4 @@ def test_messages_that_a_recipient_never_accepts_fill_no_window() -> None:
 def test_messages_for_an_absent_recipient_stay_in_order() -> None:
     queue = Queue(3 * Lane.HISTORY.window_messages, lane=Lane.HISTORY)
     assert queue.send() == [1, 2, 3, 4]
-    assert _sent_in_retries(queue, 40, heard=False) == {1, 2, 3, 4}
+    assert _sent_in_retries(queue, 40, seen=False) == {1, 2, 3, 4}
