@@ -254,7 +254,9 @@ class GroupTables:
         return bytes(rows[0][0]) if rows else None
 
     def note_revocation(self, group_id: GroupId, raw: bytes) -> None:
+        """Note that a group is being destroyed; its unread messages go at once, the rest when its members know."""
         self._database.run("INSERT OR IGNORE INTO revocation SELECT ?, ?, age FROM device", (group_id, raw))
+        self._erase_arrived(group_id)
 
     def end_revocation(self, group_id: GroupId) -> None:
         """Forget a group that was destroyed, and that it was."""

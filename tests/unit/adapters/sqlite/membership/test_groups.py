@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -127,16 +127,34 @@ def test_who_joins_a_group_again_can_still_read_what_came_before(store: SqliteSt
     assert [row[5] for row in store.inbox.arrived(9)] == [b"said"]
 
 
-def test_what_is_erased_leaves_no_unread_messages(store: SqliteStore) -> None:  # accepts: 000.23
-    """A destroyed group's unread messages were once there for `covey recv` while the device was in another group."""
-    ben = identity("ben").signing_public
+@pytest.mark.parametrize(
+    "forget",
+    [
+        lambda store: store.groups.forget(_GROUP),
+        lambda store: store.groups.erase_content(_GROUP),
+        lambda store: store.groups.note_revocation(_GROUP, b"destroyed, and not everybody knows"),
+    ],
+    ids=["forgotten", "erased", "destroyed"],
+)
+def test_what_is_erased_leaves_no_unread_messages(
+    store: SqliteStore, forget: Callable[[SqliteStore], None]
+) -> None:  # accepts: 000.23
+    """A destroyed group's unread messages were once readable while the device was in another group."""
+    ann, ben = identity("ann"), identity("ben").signing_public
     with store.transaction():
         for number, group_id in enumerate((_GROUP, _GROUP, GroupId(b"o" * 32)), 1):
             sent = LinkSeq(number), 1, b"said"
             blob = Message(MessageType.BLOB, ben, ben, group_id, Incarnation(bytes(8)), number, *sent, b"raw")
             assert store.inbox.deliver(blob, 7)
-        store.groups.forget(_GROUP)
+            kept = write_message(
+                ann, MessageType.BLOB, ben, group_id, Incarnation(bytes(8)), number, LinkSeq(number), 1, b"odd"
+            )
+            store.quarantine.add("malformed", kept, 7, ann.signing_public)
+        forget(store)
     assert [row[1] for row in store.inbox.arrived(9)] == [GroupId(b"o" * 32)]
+    assert [read_message(each.message, verify=False).group_id for each in store.quarantine.entries()] == [
+        GroupId(b"o" * 32)
+    ]
     assert store.database.one("SELECT inbox_bytes FROM device") == len(b"said")
 
 
