@@ -20,7 +20,7 @@ def host_and_port(text: str, name: str) -> tuple[str, int]:
         ConfigurationError: it is none.
     """
     host, _, port = text.rpartition(":")
-    if not host or "/" in host or not port.isdecimal() or not 0 <= int(port) <= 65_535:
+    if not host or not {*"/@ "}.isdisjoint(host) or not port.isdecimal() or not 0 <= int(port) <= 65_535:
         raise ConfigurationError(f"{name}: {text[:80]} is not HOST:PORT", hint=f"covey config set {name} HOST:PORT")
     return host.strip("[]"), int(port)
 

@@ -50,6 +50,7 @@ def in_use(configuration: Configuration, about: Setting) -> SettingInUse:
     )
 
 
+_PORTS = ("content.lan_listen", "bridge.udp_listen")
 _OF_EACH = {"relay.also": "relay.url", "content.lan_peers": "content.lan_peers"}
 """Settings that are lists, and the rule for each of their values."""
 
@@ -110,7 +111,7 @@ def check_meanings(configuration: Configuration) -> None:
     Raises:
         ConfigurationError: a value is well formed and means nothing.
     """
-    for key in ("relay.url", "relay.ca_file", "telemetry.group", "alerts.webhook", "alerts.mail_server"):
+    for key in ("relay.url", "relay.ca_file", "telemetry.group", *_PORTS, "alerts.webhook", "alerts.mail_server"):
         check_meaning(key, str(configuration.value(key)))
     for key, of_each in _OF_EACH.items():
         found = configuration.value(key)
@@ -141,7 +142,7 @@ def check_meaning(key: str, value: str) -> None:
         from covey.app.device.device import group_id
 
         group_id(value)
-    elif key == "content.lan_peers":
+    elif key in _PORTS or key == "content.lan_peers":
         from covey.app.device.addresses import host_and_port
 
         host_and_port(value, key)

@@ -67,6 +67,13 @@ def test_who_reads_a_changed_setting_is_to_be_restarted_and_nobody_else(alone: H
         (["set", "telemetry.group", "beef"], 78, "telemetry.group"),
         (["set", "alerts.webhook", "htp://x"], 78, "alerts.webhook must be a http:// or https:// address"),
         (["set", "alerts.mail_server", "mail.example.org"], 78, "must be a smtp:// or smtps:// address"),
+        (["set", "content.lan_peers", "10.0.7.2:1,http://10.0.7.3:1"], 78, "http://10.0.7.3:1 is not HOST:PORT"),
+        (
+            ["set", "content.lan_listen", "http://0.0.0.0:1"],
+            78,
+            "content.lan_listen: http://0.0.0.0:1 is not HOST:PORT",
+        ),
+        (["set", "bridge.udp_listen", "0.0.0.0"], 78, "bridge.udp_listen: 0.0.0.0 is not HOST:PORT"),
         (["set", "telemetry.batch_readings", "many"], 78, "must be a whole number"),
         (["get"], 2, "missing: SETTING"),
         (["set", "label"], 2, "missing: VALUE"),
