@@ -557,6 +557,9 @@ def test_invitations_to_a_further_group(
     pi.ok("request", "accept", "--no-wait")
     [syncing] = pi.json("request")
     assert (syncing["group_id"], syncing["inviter"], syncing["state"]) == (third, barn.author, "syncing")
+    assert pi.json("group", "show", "--group", third[:8]) == syncing
+    assert "invited by" in pi.ok("group", "show", "--group", third[:8])
+    assert "is still syncing" in pi.fails("group", "members", "--group", third[:8], code=1)
     assert "manifest" in syncing["missing"]
     assert f"syncing  {third[:8]}, invited by" in pi.ok("request")
     barn.start("run")  # the inviter is back

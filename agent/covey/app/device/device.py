@@ -87,7 +87,15 @@ class Device:
         return node
 
     def pick_group(self, name: str | None) -> GroupManifest:
-        """Return the group that a person means, as `pick_group` does."""
+        """Return the group that a person means, as `pick_group` does; one that this device still joins is named."""
+        joined = any(each.group_id.hex().startswith(name or "") for each in self.node.groups.joined())
+        syncing = [each.group_id.hex() for each in self.store.joins.pending() if name and not joined]
+        for group in syncing:
+            if group.startswith(name or ""):
+                raise LocalError(
+                    f"group {group[:8]} is still syncing: its inviter has not sent it yet",
+                    hint="'covey request' shows what is missing; the inviter's agent must be running",
+                )
         return pick_group(self.node, name)
 
 

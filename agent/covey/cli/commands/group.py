@@ -13,6 +13,7 @@ from covey.app.groups import groups
 from covey.app.groups.ban_targets import pick_target
 from covey.app.groups.groups import MODES, Decided, pick_member
 from covey.app.groups.own import follows
+from covey.app.groups.requests import SyncingGroup, syncing_groups
 from covey.app.history.writing import describe_group, group_profile, read_picture
 from covey.app.orders import operators
 from covey.app.wording import count
@@ -20,7 +21,7 @@ from covey.cli.device_options import on_device, open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.output.command_view import lacking
 from covey.cli.output.group_view import group_as_json, show_group, show_members, show_profile
-from covey.cli.output.terminal import confirm, print_json, print_table
+from covey.cli.output.terminal import confirm, print_fields, print_json, print_table
 from covey.cli.quantities import date_text
 from covey.core.ids import DeviceKey, device_name, fingerprint, labelled_name, printable
 from covey.errors import LocalError, UsageError
@@ -110,7 +111,20 @@ def _create(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace) -> None:
     with open_device(options) as device:
-        _show_group(device, device.pick_group(options.group), options)
+        named = options.group or ""
+        syncing = [each for each in syncing_groups(device) if named and each.group_id.startswith(named)]
+        if syncing and not any(each.group_id.hex().startswith(named) for each in device.node.groups.joined()):
+            _show_syncing(syncing[0], as_json=options.json)
+        else:
+            _show_group(device, device.pick_group(options.group), options)
+
+
+def _show_syncing(group: SyncingGroup, *, as_json: bool) -> None:
+    if as_json:
+        print_json(to_json(group))
+        return
+    inviter = labelled_name(group.inviter[:8], group.label)
+    print_fields({"group": group.group_id, "state": group.state, "invited by": inviter, "missing": group.missing})
 
 
 def _show_group(device: Device, manifest: GroupManifest, options: argparse.Namespace) -> None:
