@@ -132,7 +132,7 @@ class VaultStore:
     def _messages(self, number: int) -> list[bytes]:
         assert self._seen is not None
         node, entry = self._world.collector.node_id, self._seen.segments[number]
-        key = documents.segment_key(VAULT_KEY.vault_id, node, entry.number, entry.incarnation)
+        key = documents.entry_key(VAULT_KEY.vault_id, node, entry)
         check(key in self._objects, "a manifest lists a segment that is not there")
         content = self._objects[key]
         raws = [record.message for record in documents.open_segment(self._key_of(content), node, entry, content)]
