@@ -469,6 +469,7 @@ class Connection:
         """Look at the server's certificate before the password goes; paho passes on what is raised."""
         if isinstance(connected, ssl.SSLSocket):
             check_not_ended(connected, time.time(), self._settings.earliest_s)
+            self._settings.certified.note(connected)
 
     def _on_connect(
         self, _client: object, _data: object, flags: paho.ConnectFlags, reason: ReasonCode, answer: Properties | None

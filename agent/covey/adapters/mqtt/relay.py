@@ -15,7 +15,14 @@ from covey.adapters.clock import PROGRAM_S
 from covey.adapters.mqtt.connection import Connection, Subscriptions
 from covey.adapters.mqtt.lean_paho import DISCONNECT_S
 from covey.adapters.mqtt.posted import Answered, Arrived, ConnectionEvent, ServerUp, Will
-from covey.adapters.mqtt.settings import Backoff, ClientCertificate, ConnectionSettings, parse_url, tls_context
+from covey.adapters.mqtt.settings import (
+    Backoff,
+    CertifiedTime,
+    ClientCertificate,
+    ConnectionSettings,
+    parse_url,
+    tls_context,
+)
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 
 if TYPE_CHECKING:
@@ -41,6 +48,7 @@ class MqttRelay:
         allow_tls12: bool = False,
         proved: bool = True,
         earliest_s: float = PROGRAM_S,
+        certified: CertifiedTime | None = None,
         keepalive_s: int = 60,
         session_expiry_s: int = 7 * 86400,
         window: int = 200,
@@ -64,6 +72,7 @@ class MqttRelay:
             allow_tls12: speak TLS 1.2 with a server that has no 1.3.
             proved: the server's certificate is checked; not before a ceremony, which names the trusted authorities.
             earliest_s: a moment that has passed: by a clock that is behind it, no certificate is judged.
+            certified: where to note since when the server's certificate is valid.
             keepalive_s: a silent peer is given up after one to two of these.
             session_expiry_s: how long the server should keep queueing for us while we are away.
             window: most publishes unanswered, and most deliveries unacknowledged.
@@ -93,6 +102,7 @@ class MqttRelay:
             connect_s_max=connect_s_max,
             resubscribe_s=resubscribe_s,
             earliest_s=earliest_s,
+            certified=certified or CertifiedTime(),
         )
         self._stable_s = stable_s
         self._backoff = Backoff(retry_s_min, retry_s_max, refused_s_min)

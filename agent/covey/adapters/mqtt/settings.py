@@ -9,7 +9,7 @@ import ipaddress
 import math
 import socket
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import SystemRandom
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -25,6 +25,20 @@ _MAXIMUM_PEM_BYTES = 64 * 1024
 
 PACKET_BYTES_MAX = 1 + 4 + 268_435_455
 """MQTT 5 §2.1.4: the largest packet that a Remaining Length of four bytes can say."""
+
+
+@dataclass(slots=True)
+class CertifiedTime:
+    """The latest beginning of a certificate that a trusted authority has given to a relay: that moment has passed."""
+
+    begins_s: float = 0.0
+    """Seconds since 1970; 0 before the first one."""
+
+    def note(self, connected: ssl.SSLSocket | ssl.SSLObject) -> None:
+        """Note what the server has shown; nothing where its certificate was not checked."""
+        begins = str((connected.getpeercert() or {}).get("notBefore", ""))
+        if begins:
+            self.begins_s = max(self.begins_s, ssl.cert_time_to_seconds(begins))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +60,7 @@ class ConnectionSettings:
     clean_start: bool = False
     earliest_s: float = PROGRAM_S
     """A moment that has passed: by a clock that is behind it, no certificate is judged."""
+    certified: CertifiedTime = field(default_factory=CertifiedTime)
     obeys: bool = True
     """Refuse to publish more than the server allows; an examination of a broker does not."""
 

@@ -10,6 +10,7 @@ from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from covey.adapters.mqtt.relay import MqttRelay
+    from covey.adapters.mqtt.settings import CertifiedTime
     from covey.adapters.state_folder import StateFolder
     from covey.app.device.device import Device
     from covey.config.schema import Config
@@ -25,10 +26,11 @@ def make_relays(
     identity: Identity,
     refused_s: float = REFUSED_S,
     earliest_us: int = PROGRAM_S * 1_000_000,
+    certified: CertifiedTime | None = None,
 ) -> list[MqttRelay]:
     """Return the configured relays, not connected yet; `refused_s` is the shortest wait after one has said no.
 
-    `earliest_us` is a moment that has passed (`known_time.py`).
+    `earliest_us` is a moment that has passed, and `certified` learns of later ones (`known_time.py`).
 
     Raises:
         ConfigurationError: no relay is set, or one is not usable.
@@ -48,6 +50,7 @@ def make_relays(
             allow_tls12=account.allow_tls12,
             refused_s_min=refused_s,
             earliest_s=earliest_us / 1e6,
+            certified=certified,
         )
         for account in accounts(folder, config)
     ]

@@ -109,6 +109,7 @@ def speak_with_relay(
     Raises:
         ConfigurationError: no relay is set.
     """
+    from covey.adapters.mqtt.settings import CertifiedTime
     from covey.app.device.known_time import KnownTime, earliest_us
     from covey.app.device.pins import pins
     from covey.app.device.relay_access import REFUSED_S, make_relays
@@ -121,8 +122,8 @@ def speak_with_relay(
 
     presence_us = 0 if supervisor is None else int(device.config.presence.interval_seconds * 1e6)
     refused_s = _FRESH_REFUSED_S if device.fresh_account else REFUSED_S
-    earliest = earliest_us(device.store)
-    relays = Relays(make_relays(device.folder, device.config, device.node.identity, refused_s, earliest))
+    earliest, certified = earliest_us(device.store), CertifiedTime()
+    relays = Relays(make_relays(device.folder, device.config, device.node.identity, refused_s, earliest, certified))
     teardown = GroupTeardown(device.store)
 
     def pairing_host() -> PairingHost:
@@ -136,7 +137,7 @@ def speak_with_relay(
         interval_us, outbox_bytes = int(device.config.keys.rotation_days * 86_400e6), device.config.outbox.maximum_bytes
         rotation = KeyRotation(device.folder.noise_keys, device.store, interval_us, outbox_bytes, report)
         own_roles.append(rotation)
-        own_roles += [KnownTime(device.clock, device.store), *_authority_roles(device)]
+        own_roles += [KnownTime(device.clock, device.store, certified), *_authority_roles(device)]
     runtime = Runtime(
         device.store,
         relays,

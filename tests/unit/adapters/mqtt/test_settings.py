@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.mqtt.settings import check_not_ended, exposes_password, judge_times, plain_words, tls_context
+from covey.adapters.mqtt.settings import (
+    CertifiedTime,
+    check_not_ended,
+    exposes_password,
+    judge_times,
+    plain_words,
+    tls_context,
+)
 from tests.command import Here
 from tests.integration.certificates import make_certificate
 
@@ -76,6 +83,20 @@ def test_a_certificate_that_ended_before_a_time_that_has_passed_is_refused(tmp_p
         check_not_ended(connected, 0, now_s)
     assert "certificate has expired" in plain_words(raised.value, "relay.example.org", 8883)
     check_not_ended(connected, now_s + 1, now_s)  # OpenSSL has checked it
+
+
+@pytest.mark.processes
+def test_the_beginning_of_a_checked_certificate_has_passed(tmp_path: Path) -> None:
+    chain, key = make_certificate(tmp_path / "tls", -400, 100)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(chain, key)
+    unchecked, checked = tls_context(None, proved=False), tls_context(chain)
+    checked.check_hostname = False
+    certified = CertifiedTime()
+    certified.note(_handshake(unchecked, server))
+    assert certified.begins_s == 0, "anybody could show that one"
+    certified.note(_handshake(checked, server))
+    assert abs(certified.begins_s - (time.time() - 400 * 86_400)) < 2 * 86_400
 
 
 def test_tls_1_3_alone_is_spoken_unless_1_2_is_allowed() -> None:
