@@ -41,7 +41,7 @@ _SEEDS_OF_MISTAKES = (3, 4, 0, 1)
 """Seeds of which each mistake fails one, unless it has one of its own."""
 _LOST, _UNANSWERED = "who has lost its state is not invited again", "who was never answered is not invited again"
 _OUTSIDE = "who has obeyed a thief stays outside"
-_SEED_OF_MISTAKE = {_LOST: 18, _UNANSWERED: 29, _OUTSIDE: 56}
+_SEED_OF_MISTAKE = {_LOST: 18, _UNANSWERED: 21, _OUTSIDE: 6}
 _Marks = dict[GroupId, tuple[Holding, OperationId]]
 
 
@@ -352,6 +352,8 @@ def _is_settled(world: PersonalWorld) -> bool:
     if not _knows_of_removal(world) or len({each.node.history.digest(world.personal) for each in world.own}) > 1:
         return False
     marks = [each.state().groups for each in world.own]
+    if not marks[0].keys() >= set(world.made) & _held(world):
+        return False
     return all(each == marks[0] for each in marks) and all(
         _has_done(world, device, group_id, known.holding)
         for device in world.own
