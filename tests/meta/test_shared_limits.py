@@ -141,13 +141,97 @@ _SHARED = (
         "its own tokens end first",
         "unit/core/link/test_rates.py::test_worthless_envelopes_end_an_authors_tokens_and_nobody_elses",
     ),
+    _Shared(
+        "link.LINK_WINDOW_HISTORY_MESSAGES",
+        "messages of groups that a restored device has lost, which it never takes",
+        "the messages of other groups take turns with them",
+        "unit/core/link/test_send_window.py::test_messages_that_a_recipient_never_accepts_fill_no_window",
+    ),
+    _Shared(
+        "heads.NEWS_US",
+        "control messages that a restored device never takes",
+        "reports and requests of other groups go all the same",
+        "unit/core/history/test_heads.py::test_messages_that_a_restored_member_never_takes_do_not_stop_another_groups_history",
+    ),
+    _Shared(
+        "group.RIVALS_OF_ONE",
+        "an issuer with rivals of its own manifests",
+        "each issuer has its own, and the same ones hold everywhere",
+        "unit/core/membership/test_membership_flood.py::test_one_issuers_rivals_are_bounded_and_hold_nothing_up",
+    ),
+    _Shared(
+        "group.MAXIMUM_OPEN_MANIFESTS",
+        "a member with issuers that it makes up",
+        "the removal of that member counts",
+        "unit/core/membership/test_membership_flood.py::test_issuers_made_up_by_a_member_fill_no_graph",
+    ),
+    _Shared(
+        "group.SELF_JOINED_MEMBERS",
+        "strangers that let themselves into a public group",
+        "admins add members all the same",
+        "unit/core/membership/test_public_joins.py::test_strangers_leave_room_for_members_that_admins_add",
+    ),
+    _Shared(
+        "pairing.PUBLIC_VISITORS",
+        "strangers with the URI of a public group",
+        "each visitor gives its room back after a while",
+        "unit/core/membership/test_public_joins.py::test_visitors_take_up_a_bounded_room_for_a_bounded_time",
+    ),
+    _Shared(
+        "heads.FORMER_LOOK_SECONDS",
+        "strangers that report groups",
+        "members are answered, as their reports are not counted",
+        "unit/core/membership/test_former_members.py::test_only_so_many_reports_of_strangers_are_looked_at",
+    ),
+    _Shared(
+        "content.PARTS_PER_SECOND",
+        "a member that requests files all the time",
+        "every other member is given parts at its own rate",
+        "unit/core/content/test_exchange.py::test_a_member_is_given_so_much_in_a_second_for_ever",
+    ),
+    _Shared(
+        "content.SERVED_MEMBERS",
+        "members that request files at the same time",
+        "they are served and give their places back",
+        "unit/core/content/test_exchange.py::test_so_many_members_are_served_at_once",
+    ),
+    _Shared(
+        "content.LAN_CLIENTS",
+        "idle connections from the local network",
+        "a new client gets the place of an idle one",
+        "unit/adapters/lan/test_peer.py::test_an_idle_client_gives_its_place_to_a_new_one",
+    ),
+    _Shared(
+        "actions.RESULTS_OF_ONE",
+        "a device with results of orders",
+        "every other device has its own room",
+        "unit/core/actions/test_received.py::test_a_device_takes_the_room_of_nobody_else",
+    ),
+    _Shared(
+        "board.MAXIMUM_UDP_STRANGERS",
+        "addresses that pretend to be boards",
+        "a member keeps its line",
+        "unit/covey_boards/test_udp_lines.py::test_strangers_are_bounded_and_a_member_keeps_its_line",
+    ),
+    _Shared(
+        "broker.SUBSCRIBED_LEVELS",
+        "an account that subscribes without end",
+        "that account alone is shut out",
+        "integration/test_served_relay.py::test_an_account_that_subscribes_without_end_is_shut_out_and_nobody_else",
+    ),
+    _Shared(
+        "pairing.MAXIMUM_GROUP_REQUESTS_OF_ONE",
+        "an own device that invites life after life",
+        "every other own device keeps its room",
+        "unit/core/own/test_own_devices.py::test_an_own_device_fills_no_other_one_with_groups",
+    ),
 )
 
 
 @pytest.mark.parametrize("shared", _SHARED, ids=lambda each: each.test.rpartition("::")[2])
 def test_what_is_shared_names_a_limit_and_a_test_of_what_happens_to_others(shared: _Shared) -> None:
     module, _, name = shared.limit.partition(".")
-    assert isinstance(getattr(importlib.import_module(f"covey.limits.{module}"), name), int)
+    assert isinstance(getattr(importlib.import_module(f"covey.limits.{module}"), name), int | float)
     assert shared.filled_by
     assert shared.then
     path, _, test = shared.test.partition("::")
