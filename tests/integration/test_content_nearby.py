@@ -161,3 +161,29 @@ def test_of_many_that_want_a_file_at_once_one_asks_at_the_relay(site: list[Gatew
     assert 'covey_content_files{state="here"} 1' in near.ok("metrics")
     assert f"covey_content_nearby_bytes_total {_SIZE + 16}" in near.ok("metrics")
     assert "1 file here" in near.covey("check", "--offline").stdout
+
+
+def test_a_copy_that_the_disk_has_damaged_is_noticed_when_a_peer_asks_for_it(
+    new_gateway: Callable[[str], Gateway], original: Path, tmp_path: Path
+) -> None:
+    hub, shed, barn = (new_gateway(name) for name in ("hub", "shed", "barn"))
+    hub.ok("group", "create")
+    hub.start("run", "--no-sensors")
+    port = free_port()
+    for each, setting in ((shed, ("lan_listen", f"127.0.0.1:{port}")), (barn, ("lan_peers", f"127.0.0.1:{port}"))):
+        hub.invite(each)
+        each.ok("config", "set", f"content.{setting[0]}", setting[1])
+        each.ok("config", "set", "content.lan", "true")
+        each.start("run", "--no-sensors")
+    put = hub.json("file", "put", str(original))
+    for each in (shed, barn):
+        wait_until(lambda each=each: original.name in each.ok("file", "list"), "it is offered there")
+    shed.ok("file", "get", original.name, "-o", str(tmp_path / "of shed"))
+    sealed = shed.state / "state.content" / put["hash"]
+    good = sealed.read_bytes()
+    sealed.write_bytes(bytes(100) + good[100:])
+    barn.ok("file", "get", original.name, "-o", str(tmp_path / "of barn"))
+    assert (tmp_path / "of barn").read_bytes() == original.read_bytes()
+    wait_until(lambda: sealed.exists() and sealed.read_bytes() == good, "the damaged copy is replaced")
+    assert "was damaged; it is fetched again" in shed.log.read_text()
+    assert "the disk has damaged 1 file" in shed.covey("check").stdout
