@@ -156,9 +156,13 @@ class Collector:
         objects = DirectoryStore(self.vault)
         return NodeKeys(self.identity, VaultKeyFile(self.key_file), self.store, objects, self._rng.randbytes)
 
+    def node_vault(self) -> NodeVault:
+        """Return the writer of this node's part."""
+        return NodeVault(self.identity, self.keys(), self.store, DirectoryStore(self.vault), self._rng.randbytes)
+
     def compact(self, *, grace_us: int = 0, target_bytes: int = 1_000_000) -> Compaction:
         """Merge all but the newest segment, and delete what was replaced longer ago than the grace time."""
-        node = NodeVault(self.identity, self.keys(), self.store, DirectoryStore(self.vault), self._rng.randbytes)
+        node = self.node_vault()
         outcome = Compactor(node, self.store, self._rng.randbytes).compact(
             target_bytes, NOW_US + 10**15, grace_us, NOW_US, lambda *_: None
         )
@@ -167,7 +171,7 @@ class Collector:
 
     def erase(self, due: ErasureDue, now_us: int = NOW_US) -> Erased:
         """Erase what is due from the node's part."""
-        node = NodeVault(self.identity, self.keys(), self.store, DirectoryStore(self.vault), self._rng.randbytes)
+        node = self.node_vault()
         outcome = Eraser(node, self.store, self._rng.randbytes).erase(due, None, now_us, lambda *_: None)
         self.manifest = node.manifest
         return outcome

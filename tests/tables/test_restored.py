@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from covey.app.telemetry.restored_vault import stand_for_lost
+from covey.core.ids import Incarnation
+from covey.core.now import Now
 from covey.core.vault.erasing import ErasureDue
 from covey.core.wire.message import Loss, LossReason, MessageType
+from covey.limits.vault import SEGMENT_US
 from tests.outside.holdings import Kind
 from tests.spark.fleet import NOW_US, Author, Collector
 from tests.tables.ingesting import audited, ingest, rows_of
@@ -96,3 +100,27 @@ def test_a_part_of_the_tables_that_is_older_than_the_rest_is_brought_up(
     assert [(row["first"], row["state"], row["reason"]) for row in rows_of(tables, "gaps", "first")] == [
         (number, "lost", "outbox_full") for number in (4, 6, 8)
     ]
+
+
+def test_tables_that_are_ahead_of_a_restored_hub_take_what_it_lands_from_then_on(
+    collector: Collector, tables: Path, tmp_path: Path
+) -> None:
+    device, lost = Author(collector, 1), Author(collector, 2)
+    _rounds(collector, device, tables, 2)
+    shutil.copytree(collector.vault, tmp_path / "backup")
+    for _ in range(3):
+        collector.land(lost.measure(2))
+        ingest(collector.vault, tables)
+    shutil.rmtree(collector.vault)
+    shutil.copytree(tmp_path / "backup", collector.vault)
+    [once] = ingest(collector.vault, tables)
+    assert (once.readings, once.quarantined) == (0, 1), "it says that the vault is older"
+
+    node, now = collector.node_vault(), Now(0, NOW_US + 60_000_000)
+    collector.incarnation = Incarnation(b"restored")
+    stand_for_lost(node, collector.store, collector.incarnation, SEGMENT_US, lambda *_: None, now)
+    collector.manifest = node.manifest
+    _rounds(collector, device, tables, 3)
+    assert [row["reason"] for row in rows_of(tables, "quarantine")] == ["rollback"]
+    rows = [row["author"] for row in rows_of(tables, "readings")]
+    assert (rows.count(device.author), rows.count(lost.author), len(rows)) == (10, 6, 16)
