@@ -110,3 +110,24 @@ def test_a_reader_that_was_restored_as_well_reads_each_once(site: Site) -> None:
     reader.follow()
     assert sorted(reader.seen) == [b"kept", b"lost", b"one"]
     assert reader.troubles == []
+
+
+def test_a_state_restored_alone_lands_what_it_had_begun_into_its_newer_vault(site: Site) -> None:
+    reader = Reader(site)
+    _land(site, b"kept")
+    site.objects.refuses = (".hxman",)
+    site.send(b"begun")
+    site.land()
+    state = site.gate.copy_state()
+    site.objects.refuses = ()
+    site.start()
+    _land(site, b"later")
+    reader.follow()
+    site.gate.return_to(state)
+    site.start()
+    _land(site, b"one")
+    _settle(site)
+    reader.follow()
+    assert {*reader.seen} == {b"kept", b"begun", b"later", b"one"}
+    assert reader.troubles == []
+    assert "the vault continues after position" in site.said[-1]
