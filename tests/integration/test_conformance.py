@@ -47,9 +47,9 @@ def _sentences(document: dict[str, Any], verdict: str) -> dict[str, str]:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("role", ["sensor", "member"])
-def test_covey_passes_its_own_test(role: str) -> None:
-    code, document = _tested(role)
+@pytest.mark.parametrize(("role", "words"), [("sensor", ()), ("member", ()), ("collector", ("--collect",))])
+def test_covey_passes_its_own_test(role: str, words: tuple[str, ...]) -> None:
+    code, document = _tested(role, *words)
     assert _sentences(document, "fail") == {}
     assert (code, document["conformant"], document["role"]) == (0, True, role)
     assert len(document["device"]) == 64
@@ -123,6 +123,30 @@ def test_the_mistakes_of_a_member_are_named() -> None:
     assert failed["order"].startswith("it wrote no operation of kind `obeying`")
     assert {"history", "conflict", "removal"} <= failed.keys()
     assert not failed.keys() & {"telemetry", "resends", "killed"}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("breaks", "expected"),
+    [
+        (("lands-nothing",), {"lands": "a collector acknowledges when it has landed"}),
+        (("acknowledges-over-gaps",), {"gaps": "it acknowledged a batch that has not come"}),
+        (
+            ("waits-for-lost-messages", "verifies-no-signature", "forgets-at-start"),
+            {
+                "losses": "it still waits for a message that a LOSS names",
+                "forged-batch": "it acknowledged a batch that another key signed",
+                "durable": "and forgot it by SIGKILL",
+            },
+        ),
+    ],
+)
+def test_each_mistake_of_a_collector_is_named(breaks: tuple[str, ...], expected: dict[str, str]) -> None:
+    code, document = _tested("collector", "--collect", *breaks, wait_s=12)
+    assert (code, document["conformant"]) == (1, False)
+    failed = _sentences(document, "fail")
+    wrong = {check: failed.get(check, "") for check in expected if expected[check] not in failed.get(check, "")}
+    assert wrong == {}, document["checks"]
 
 
 @pytest.mark.processes

@@ -1,28 +1,31 @@
 """Covey's own agent as a device that `covey conformance` tests: as it is, or with rules of the protocol broken.
 
-    python -P -m tests.integration.tested_device STATE INVITE [BREAKS ...]
+    python -P -m tests.integration.tested_device STATE INVITE [--collect] [BREAKS ...]
 
-It makes a device in STATE where there is none, joins by INVITE, measures several times a second, and runs until it is
-killed. BREAKS are names of `WRONGS`.
+It makes a device in STATE where there is none, joins by INVITE, measures several times a second (or collects), and runs
+until it is killed. BREAKS are names of `WRONGS`.
 """
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from covey.adapters.mqtt import connection
+from covey.app.telemetry import collector
 from covey.cli.main import main
 from covey.core import crypto, node
 from covey.core.history import heads
-from covey.core.ids import LinkSeq
+from covey.core.ids import INCARNATION_BYTES, Incarnation, LinkSeq
 from covey.core.link import sealer
 from covey.core.wire import cbor, message
 from covey.core.wire.message import NO_GROUP
+from covey.core.wire.sequences import SequenceSet
 
 
 def _subscribes_to_everything() -> None:
@@ -103,6 +106,31 @@ def _says_nothing_of_groups() -> None:
     heads.HeadsExchange.said_to = lambda *_: NO_GROUP  # type: ignore[method-assign]
 
 
+def _lands_nothing() -> None:
+    collector.Collector._land = lambda *_: None  # type: ignore[method-assign]
+
+
+def _acknowledges_over_gaps() -> None:
+    def whole(self: SequenceSet, _: int) -> list[Any]:
+        return [self.ranges[-1][1] if self.ranges else self.upto, []]
+
+    SequenceSet.to_wire = whole  # type: ignore[method-assign]
+
+
+def _waits_for_lost_messages() -> None:
+    read = message.Loss.from_wire
+    own = staticmethod(lambda body: replace(read(body), incarnation=Incarnation(bytes(INCARNATION_BYTES))))
+    message.Loss.from_wire = own  # type: ignore[method-assign]
+
+
+def _forgets_at_start() -> None:
+    _AT_START.append("DELETE FROM received")
+
+
+_AT_START: list[str] = []
+"""SQL that runs before a device that exists is started again."""
+
+
 def _obeys_nobody() -> None:
     _JOIN[:] = ["--obey-nobody"]
 
@@ -121,6 +149,10 @@ WRONGS: dict[str, Callable[[], None]] = {
     "frees-without-imprints": _frees_without_imprints,
     "says-nothing-of-groups": _says_nothing_of_groups,
     "obeys-nobody": _obeys_nobody,
+    "lands-nothing": _lands_nothing,
+    "acknowledges-over-gaps": _acknowledges_over_gaps,
+    "waits-for-lost-messages": _waits_for_lost_messages,
+    "forgets-at-start": _forgets_at_start,
 }
 """What a device may do wrong, by name: each breaks one rule of the product in this process."""
 
@@ -128,13 +160,16 @@ _SETTINGS = {
     "telemetry.batch_seconds": "0.3",
     "sensors.interval_seconds": "0.3",
     "operations.commands": "restart",
+    "vault.segment_seconds": "0.3",
 }
 
 
 def run(state: str, invite: str, breaks: list[str]) -> int:
     """Be the device."""
+    collects = "--collect" in breaks
     for each in breaks:
-        WRONGS[each]()
+        if each != "--collect":
+            WRONGS[each]()
     here = ("--state", state)
     if not (Path(state) / "identity.key").exists():
         main(["init", "--label", "tested", *here])
@@ -142,7 +177,10 @@ def run(state: str, invite: str, breaks: list[str]) -> int:
             main(["config", "set", key, value, *here])
     if main(["group", "show", *here]) != 0:
         main(["join", invite, *_JOIN, *here])
-    return main(["run", *here])
+    with closing(sqlite3.connect(Path(state) / "state.sqlite")) as database, database:
+        for statement in _AT_START:
+            database.execute(statement)
+    return main(["collect", "--no-sensors", *here] if collects else ["run", *here])
 
 
 if __name__ == "__main__":

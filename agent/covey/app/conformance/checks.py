@@ -48,7 +48,8 @@ class RequirementResult:
 
 
 _RELAY, _ENVELOPES, _MESSAGES = "3 Relay", "4 Envelopes", "5 Messages"
-_ACKNOWLEDGEMENTS, _LINK, _INVITES = "6 Acknowledgements", "8 The link", "10 Invites"
+_ACKNOWLEDGEMENTS, _LOSSES = "6 Acknowledgements", "7 Loss records"
+_LINK, _INVITES = "8 The link", "10 Invites"
 _TELEMETRY, _GROWTH, _HOLD, _HEADS = "11 Telemetry", "34 Growth", "35 Which manifests hold", "24 Heads"
 _HISTORY, _SETTINGS, _COMMANDS = "23 History", "26 Settings", "27 Commands"
 
@@ -106,7 +107,28 @@ MEMBER = (
     Requirement("presence", "22 Presence", "send signs of life to its collector", mandatory=False),
 )
 
-ROLES = {"sensor": SENSOR, "member": MEMBER}
+_DELIVERING = {
+    *("telemetry", "batch-numbers", "resends", "stops", "stranger-ack", "forged-ack", "imprint-ack", "receive-maximum"),
+    "killed",
+}
+"""Checks that need a device that measures; a collector has to pass them as a member."""
+
+COLLECTOR = (
+    *(each for each in SENSOR if each.name not in _DELIVERING),
+    Requirement("heads", _HEADS, "carry the digest of the shared groups in its acknowledgements"),
+    Requirement("lands", _LINK, "acknowledge a batch once it has landed, and name it by its imprint"),
+    Requirement("lands-again", _LINK, "acknowledge a batch again that comes twice"),
+    Requirement("gaps", _ACKNOWLEDGEMENTS, "leave what has not come out of its acknowledgements, and take it late"),
+    Requirement("losses", _LOSSES, "count as received what a LOSS names"),
+    Requirement("resumptions", _LOSSES, "count as received what a RESUME closes"),
+    Requirement("forged-batch", _MESSAGES, "drop a batch whose signature is not its author's"),
+    Requirement("unreadable-batch", _LINK, "set aside and acknowledge a batch that it cannot read"),
+    Requirement("incarnations", _LINK, "begin a new link with a sender's new incarnation"),
+    Requirement("durable", _LINK, "hold after SIGKILL every batch that it has acknowledged"),
+    Requirement("removal", _HOLD, "take a removal with its new epoch, and send nothing more to the removed device"),
+)
+
+ROLES = {"sensor": SENSOR, "member": MEMBER, "collector": COLLECTOR}
 
 
 class RequirementResults:

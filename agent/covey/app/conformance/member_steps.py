@@ -175,12 +175,14 @@ def _remove_companion(test: DeviceTest) -> None:
         test.findings.fails("removal", f"it still sends {sent[0]} to a device that was removed")
 
 
+HEADS: tuple[Step, ...] = ((_compare_heads, "comparing heads"),)
+REMOVAL: tuple[Step, ...] = ((_remove_companion, "removing the other member"),)
 STEPS: tuple[Step, ...] = (
-    (_compare_heads, "comparing heads"),
+    *HEADS,
     (_post_note, "posting an operation"),
     (_hide_note, "hiding an operation"),
     (_ask, "asking for history and manifests"),
     (_order, "giving orders"),
     (_conflict, "issuing rival manifests"),
-    (_remove_companion, "removing the other member"),
+    *REMOVAL,
 )

@@ -221,9 +221,14 @@ def _write_as_stranger(test: DeviceTest) -> None:
         test.findings.passes("non-member", "it answered no stranger")
 
 
-def _restart_relay(test: DeviceTest) -> None:
+def restart_relay(test: DeviceTest) -> None:
+    """Restart the relay, and wait until the device is back.
+
+    Raises:
+        StepError: it is not back in time.
+    """
     seen = test.seen
-    connections, subscribed, published = seen.connections, seen.subscribed, len(seen.batches)
+    connections, subscribed = seen.connections, seen.subscribed
     test.relay.restart()
     back = test.until(lambda: seen.connections > connections and seen.subscribed > subscribed)
     if not test.findings.holds(
@@ -232,7 +237,12 @@ def _restart_relay(test: DeviceTest) -> None:
         failed=f"it did not connect and subscribe again within {test.wait_s:.0f} s after the relay restarted",
     ):
         raise StepError
-    if not test.until(lambda: len(seen.batches) > published):
+
+
+def _restart_relay(test: DeviceTest) -> None:
+    published = len(test.seen.batches)
+    restart_relay(test)
+    if not test.until(lambda: len(test.seen.batches) > published):
         test.findings.fails("relay-restart", "it sent nothing more after the relay had restarted")
 
 
@@ -289,11 +299,13 @@ def _count(test: DeviceTest) -> None:
 
 Step = tuple["Callable[[DeviceTest], None]", str]
 
-FIRST: tuple[Step, ...] = (
+DELIVERING: tuple[Step, ...] = (
     (_send_telemetry, "waiting for telemetry"),
     (_lose_acknowledgements, "losing acknowledgements"),
     (_forge_acknowledgements, "forging acknowledgements"),
     (_leave_unanswered, "leaving publishes without PUBACK"),
+)
+RECEIVING: tuple[Step, ...] = (
     (_add_companion, "adding another member"),
     (_say_twice, "delivering a message twice"),
     (_say_by_link, "using a link key"),
@@ -303,9 +315,11 @@ FIRST: tuple[Step, ...] = (
     (_send_garbage, "delivering garbage"),
     (_write_as_stranger, "writing as a stranger"),
 )
-LAST: tuple[Step, ...] = (
+RESTARTS: tuple[Step, ...] = (
     (_restart_relay, "restarting the relay, which forgets everything"),
     (_kill, "killing the device while a batch waits"),
+)
+LAST: tuple[Step, ...] = (
     (_rotate_key, "replacing the peer's noise key"),
     (_count, "counting what came"),
 )

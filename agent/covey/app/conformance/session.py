@@ -94,9 +94,10 @@ class DeviceTest:
 
     def _found_group(self) -> GroupId:
         founded: list[GroupId] = []
+        own = () if self.role == "collector" else (COLLECTOR,)
 
         def found(node: Node, now: Now) -> None:
-            founded.append(node.membership.create("conformance peer", (COLLECTOR,), now.wall_us).group_id)
+            founded.append(node.membership.create("conformance peer", own, now.wall_us).group_id)
 
         self.peer.do(found)
         for each in (self.peer.identity, self.companion.identity, self.stranger.identity):
@@ -111,9 +112,10 @@ class DeviceTest:
             host = next(iter(own_addresses()), "127.0.0.1")
         url = f"mqtt://{f'[{host}]' if ':' in host else host}:{self.relay.port}"
         written: list[str] = []
+        capabilities = (COLLECTOR,) if self.role == "collector" else ()
 
         def write(node: Node, now: Now) -> None:
-            invite = node.joining.invite(self.group_id, (), url, now.wall_us)
+            invite = node.joining.invite(self.group_id, capabilities, url, now.wall_us)
             operators = (self.peer.key,) if self.role == "member" else ()
             written.append(replace(invite, operators=operators).to_uri())
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.conformance import member_steps, sensor_steps
+from covey.app.conformance import collector_steps, member_steps, sensor_steps
 from covey.app.conformance.checks import RequirementResult
 from covey.app.conformance.session import DeviceEndedError, DeviceTest, StepError
 from covey.errors import UsageError
@@ -16,6 +16,15 @@ from covey.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+_SENDS = (*sensor_steps.DELIVERING, *sensor_steps.RECEIVING)
+_STEPS = {
+    "sensor": (*_SENDS, *sensor_steps.RESTARTS, *sensor_steps.LAST),
+    "member": (*_SENDS, *member_steps.STEPS, *sensor_steps.RESTARTS, *sensor_steps.LAST),
+    "collector": (
+        *(*sensor_steps.RECEIVING, *member_steps.HEADS, *collector_steps.LANDING, *collector_steps.RESTARTS),
+        *(*member_steps.REMOVAL, *sensor_steps.LAST),
+    ),
+}
 _SHORTEST_S = 10.0
 """Less is no fair limit: retries and the heads' random waits take seconds."""
 
@@ -66,8 +75,7 @@ def check_device(
 
 
 def _take_steps(session: DeviceTest, role: str, report: Callable[[str], None]) -> None:
-    members = member_steps.STEPS if role == "member" else ()
-    for step, about in (*sensor_steps.FIRST, *members, *sensor_steps.LAST):
+    for step, about in _STEPS[role]:
         report(about)
         try:
             step(session)

@@ -20,12 +20,13 @@ def test_each_check_names_a_section_of_the_protocol() -> None:
         for page in (ROOT / "docs/protocol").glob("*.md")
         for found in _HEADING.findall(page.read_text(encoding="utf-8"))
     }
-    assert not {each.section for each in MEMBER} - sections
+    assert not {each.section for role in ROLES.values() for each in role} - sections
 
 
 def test_names_are_distinct_and_a_member_does_all_that_a_sensor_does() -> None:
-    names = [each.name for each in MEMBER]
-    assert len(names) == len(set(names))
+    for role in ROLES.values():
+        names = [each.name for each in role]
+        assert len(names) == len(set(names))
     assert MEMBER[: len(SENSOR)] == SENSOR
 
 
@@ -58,7 +59,7 @@ def test_the_checks_of_a_role_are_listed(role: str) -> None:
         (("--listen", "nowhere"), "'nowhere' is no address", "--listen HOST:PORT"),
         (("--listen", "127.0.0.1:99999"), "'127.0.0.1:99999' is no address", "--listen HOST:PORT"),
         (("--timeout", "1"), "--timeout 1 is too short", "10 s at least"),
-        (("--role", "toaster"), "--role: 'toaster' is not a choice", "one of: sensor, member"),
+        (("--role", "toaster"), "--role: 'toaster' is not a choice", "one of: sensor, member, collector"),
     ],
 )
 def test_bad_input_is_an_error_with_a_hint(words: tuple[str, ...], error: str, hint: str) -> None:
