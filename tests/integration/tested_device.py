@@ -114,7 +114,7 @@ def _acknowledges_over_gaps() -> None:
     def whole(self: SequenceSet, _: int) -> list[Any]:
         return [self.ranges[-1][1] if self.ranges else self.upto, []]
 
-    SequenceSet.to_wire = whole  # type: ignore[method-assign]
+    SequenceSet.to_wire = whole  # type: ignore[method-assign, assignment]
 
 
 def _waits_for_lost_messages() -> None:
