@@ -12,6 +12,7 @@ import pytest
 from covey import errors
 from covey.adapters.lan import discovery
 from covey.adapters.mqtt.settings import parse_url
+from covey.app.conformance.checks import ROLES
 from covey.core.actions import results
 from covey.core.actions.results import CommandState
 from covey.core.checkpoints import checkpoints
@@ -178,6 +179,20 @@ def test_each_link_of_a_table_leads_to_a_section() -> None:
     assert len(links) > 20
     assert [each for each in links if int(each[0]) not in sections and each[0] != "16"] == []
     assert [each for each in links if each[0] != "16" and not each[2].startswith(f"{each[0]}-")] == []
+
+
+def test_roles_are_of_listed_message_types_and_sections() -> None:
+    index = (ROOT / "docs/protocol/index.md").read_text(encoding="utf-8")
+    table = index.partition("## Roles")[2]
+    named = set(re.findall(r"`([A-Z][A-Z_]+)`", table))
+    assert named == {each.name for each in MessageType}
+    rows = [each.strip("|").split("|") for each in table.splitlines() if each.startswith("| ")][1:]
+    spans = [re.findall(r"(?<!rules )\b(\d+)(?: to (\d+))?", re.sub(r"\(.*?\)", "", row[2])) for row in rows]
+    known = _sections()
+    for first, last in (span for row in spans for span in row):
+        assert {*range(int(first), int(last or first) + 1)} <= {*known}, (first, last)
+    assert {*ROLES} <= {row[0].strip() for row in rows}
+    assert all(f"--role {role}`" in table for role in ROLES)
 
 
 def _sections() -> dict[int, str]:

@@ -70,8 +70,8 @@ def _land(test: DeviceTest) -> None:
         raise StepError
     failed = "its acknowledgement of a batch names another imprint than the message's, so that the sender keeps it"
     test.findings.holds("lands", seen=_names(found, number, message), failed=failed)
-    again = _send(test, message, number)
-    right = again is not None and _names(again, number, message)
+    repeated = _send(test, message, number)
+    right = repeated is not None and _names(repeated, number, message)
     failed = "it did not acknowledge a batch again, by its imprint, that came twice"
     test.findings.holds("lands-again", seen=right, failed=failed)
 
@@ -143,7 +143,7 @@ def _send_unreadable(test: DeviceTest) -> None:
     test.findings.holds("unreadable-batch", seen=found is not None, failed=failed)
 
 
-def _begin_another_life(test: DeviceTest) -> None:
+def _begin_incarnation(test: DeviceTest) -> None:
     """Have the companion begin a new incarnation, as a device does whose state was lost."""
     test.companion.incarnation = Incarnation(secrets.token_bytes(INCARNATION_BYTES))
     test.companion.last = LinkSeq(0)
@@ -189,7 +189,7 @@ LANDING: tuple[Step, ...] = (
     (_resume, "closing a gap"),
     (_forge_batch, "forging a batch"),
     (_send_unreadable, "sending a batch that nobody can read"),
-    (_begin_another_life, "beginning a new incarnation"),
+    (_begin_incarnation, "beginning a new incarnation"),
 )
 RESTARTS: tuple[Step, ...] = (
     (_restart_relay, "restarting the relay, which forgets everything"),
