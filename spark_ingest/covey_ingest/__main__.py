@@ -133,7 +133,9 @@ def _report(options: argparse.Namespace) -> None:
             raise StorageError(f"{options.html} cannot be written: {error.strerror}") from error
     if options.json:
         print(json.dumps(asdict(report), ensure_ascii=False))
-    elif not options.html:
+    elif options.html:
+        print(f"the report is in {options.html.absolute()}")
+    else:
         print(text(report), end="")
 
 

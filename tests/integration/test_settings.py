@@ -52,6 +52,9 @@ def test_an_operator_changes_settings_and_sees_the_results(new_gateway: Callable
     refused = _becomes(kim, "outbox.maximum_bytes", "refused")
     assert (refused["code"], refused["agrees"]) == ("setting_not_allowed", False)
     assert "does not let operators set" in kim.ok("setting", "diff")
+    outcomes = [each["outcomes"] for each in kim.json("order")]
+    assert outcomes[0] == {"applied": 1}
+    assert outcomes[1]["refused"] >= 1
     kim.ok("setting", "set", "presence.interval_seconds", "9")  # which no running part follows
     _becomes(kim, "presence.interval_seconds", "applied")
     kim.ok("setting", "unset", "telemetry.batch_seconds")

@@ -59,6 +59,12 @@ def may_manage(unit: str) -> bool:
     return os.geteuid() == 0 and known and _MANAGER.is_dir() and Path(_SYSTEMCTL).exists()
 
 
+def hint_for(unit: str, with_systemd: str, otherwise: str) -> str:
+    """Return the hint that applies on this machine: whether systemd runs and has a service called `unit`."""
+    runs_it = _MANAGER.is_dir() and any((folder / f"{unit}.service").exists() for folder in _UNITS)
+    return with_systemd if runs_it else otherwise
+
+
 def enable(unit: str, instead_of: str = "") -> None:
     """Enable and start a unit, or restart it, perhaps in place of another one.
 

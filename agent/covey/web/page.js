@@ -133,15 +133,15 @@ async function accept(group, name, place, button) {
 function order(each) {
   const one = made("tr"), head = made("th", each.what), outcomes = [];
   for (const [outcome, count] of Object.entries(each.outcomes))
-    outcomes.push(made("span", `${count} ${outcome}`, ["failed", "refused", "unknown"].includes(outcome) ? "lost" : ""), " ");
+    outcomes.push(made("span", `${count} ${outcome}`, ["failed", "refused", "reverted", "unknown"].includes(outcome) ? "lost" : ""), " ");
   head.scope = "row";
   head.append(" ", made("small", each.id.slice(0, 8)));
   one.append(
     head,
     cell("given", "", living("span", each.given_at_us)),
     cell("by", "", called(each.label, each.device)),
-    cell("signed", each.counts ? "" : "waiting", `${each.signed} of ${each.needed}${each.counts ? "" : ", not in force"}`),
-    cell("", "", ...(outcomes.length ? outcomes : ["no answers yet"])),
+    cell("", each.counts ? "" : "waiting", each.counts ? "in force" : `not in force, signed by ${each.signed} of ${each.needed}`),
+    cell("", "", ...outcomes),
   );
   return one;
 }

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from covey.adapters.services import hint_for
 from covey.app.checks.metrics import metrics_of
 from covey.app.checks.status import outbox_of, status_of
 from covey.app.device.device import pick_group
@@ -201,7 +202,8 @@ class OpenedDevice:
                 hint="covey config set api.socket api.sock, and restart the agent",
             )
         raise LocalError(
-            "an ephemeral message needs a running agent", hint="start it: covey run, or sudo systemctl start covey"
+            "an ephemeral message needs a running agent",
+            hint=hint_for("covey", "start it: sudo systemctl start covey", "start it: covey run"),
         )
 
     def hand_over(self, to: str | None, seconds: float) -> HandedOver:

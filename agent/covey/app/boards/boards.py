@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import replace_durably, storage_errors
+from covey.adapters.services import hint_for
 from covey.app.boards.bridge_role import bridge_role
 from covey.app.boards.unnamed_boards import CANNOT_START_HINT, unnamed_boards
 from covey.app.groups.groups import change_group, profile
@@ -303,7 +304,10 @@ def _require_closed(device: Device, port: str) -> None:
     if port.startswith(UDP_PREFIX):
         raise UsageError("a board's files can be written only over USB", hint="'covey mcu scan' lists ports")
     if port in device.config.bridge.ports and device.folder.locks.agent_runs():
-        raise LocalError("the agent is using this port", hint="stop the agent first: sudo systemctl stop covey")
+        raise LocalError(
+            "the agent is using this port",
+            hint=hint_for("covey", "stop the agent first: sudo systemctl stop covey", "stop the agent first"),
+        )
 
 
 def _come_back(device: Device, port: str) -> Board:

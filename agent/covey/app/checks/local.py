@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.clock import was_never_set
+from covey.adapters.services import hint_for
 from covey.app.boards.unnamed_boards import CANNOT_START_HINT
 from covey.app.checks.content import content, mailbox
 from covey.app.checks.documents import AgreementStatus
@@ -159,7 +160,7 @@ def agent(device: Examined) -> Iterator[Seen]:
     if device.folder.locks.agent_runs():
         yield ok("running")
     else:
-        yield warning("no agent is running on this state", "sudo systemctl start covey, or: covey run")
+        yield warning("no agent is running on this state", hint_for("covey", "sudo systemctl start covey", "covey run"))
 
 
 _UNKNOWN_GROUP = f"dropped_{UnknownGroupError.code}"
@@ -416,7 +417,9 @@ def api(device: Examined) -> Iterator[Seen]:
         group_named(group)
     if device.folder.locks.agent_runs() and not Client(path).answers():
         yield error(
-            f"no agent answers at {path}", "sudo systemctl restart covey: the agent reads api.socket when it starts"
+            f"no agent answers at {path}",
+            hint_for("covey", "sudo systemctl restart covey", "restart the agent")
+            + ": it reads api.socket at its start",
         )
     elif group and (closed := _closed_to(path, group_named(group))) is not None:
         yield warning(

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from covey.adapters.services import hint_for
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
 from covey.app.loop.takeovers import CopySign, seen_cuts
 from covey.app.wording import count, duration
@@ -31,7 +32,8 @@ def served_relay(device: Examined) -> Iterator[Seen]:
     if lock is not None:
         os.close(lock)
         yield error(
-            "the relay of this device is not running", "sudo systemctl start covey-relay, or: covey relay serve"
+            "the relay of this device is not running",
+            hint_for("covey-relay", "sudo systemctl start covey-relay", "covey relay serve"),
         )
     elif address := lost_address(device.folder, url):
         yield error(
@@ -44,7 +46,8 @@ def served_relay(device: Examined) -> Iterator[Seen]:
     else:
         yield error(
             "the broker has not been reloaded: the last accounts added or removed are not in force yet",
-            "this usually takes a second; if it stays: sudo systemctl restart covey-relay",
+            "this usually takes a second; if it stays: "
+            + hint_for("covey-relay", "sudo systemctl restart covey-relay", "stop and start 'covey relay serve'"),
         )
 
 
@@ -163,12 +166,12 @@ def _signed_in(device: Examined) -> Iterator[Seen]:
             line = (
                 f"the agent is not connected{where}, for {duration(relay.seconds)}: {relay.noted or 'never connected'}"
             )
-            yield error(line, "see: journalctl -u covey")
+            yield error(line, hint_for("covey", "see: journalctl -u covey", "see the agent's log"))
 
 
 def acl(device: Examined) -> Iterator[Seen]:
-    """Whether this device can read messages to other devices. Like its credential, asked only while no agent is "
-    "there."""
+    """Whether this device can read messages to other devices: checked only without an agent, which it would
+    disconnect."""
     from covey.adapters.keys.relay_credential import accounts
 
     lock = None if device.folder.locks.agent_runs() else device.folder.locks.relay()
@@ -176,7 +179,11 @@ def acl(device: Examined) -> Iterator[Seen]:
         yield (
             Level.SKIPPED,
             "not tested: the test would disconnect the agent",
-            "systemctl stop covey, then covey check",
+            hint_for(
+                "covey",
+                "to test: sudo systemctl stop covey, then covey check",
+                "to test: stop the agent, then covey check",
+            ),
         )
         return
     try:

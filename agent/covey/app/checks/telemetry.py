@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from covey.adapters.services import hint_for
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
 from covey.app.wording import count, dropped_text, duration
 from covey.core.telemetry.drops import Drop
@@ -58,7 +59,7 @@ def doors(device: Examined) -> Iterator[Seen]:
     if not found[0].runs:
         yield warning(
             f"{count(len(found), 'door')} configured, but no process forwards readings",
-            "sudo systemctl enable --now covey-door, or: covey door run",
+            hint_for("covey-door", "sudo systemctl enable --now covey-door", "covey door run"),
         )
         return
     now_us, sending = device.clock.wall_us(), []

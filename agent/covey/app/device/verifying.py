@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from covey.adapters.services import hint_for
 from covey.adapters.sqlite.file.salvage_report import SalvageReport
 from covey.app.device.device import open_device
 from covey.errors import CoveyError, LocalError
@@ -54,7 +55,7 @@ def verify_state(folder: StateFolder, progress: Callable[[int], None], *, repair
         if folder.locks.agent_runs():
             raise LocalError(
                 "the agent is using the state; it repairs the state at its next start",
-                hint="sudo systemctl restart covey",
+                hint=hint_for("covey", "sudo systemctl restart covey", "restart the agent"),
             )
     repaired = bool(complaints) and repair
     salvages: list[dict[str, Any]] = []

@@ -91,10 +91,10 @@ class FleetGroup:
 
 @dataclass(frozen=True, slots=True)
 class FleetOrder:
-    """An operator's order: `outcomes` are counts of devices by result, in the order of `OUTCOMES`.
+    """An operator's order by `device`, whose label is `label`, at `given_at_us` by that device's clock.
 
-    `signed` of `needed` operators agree; no device obeys one that does not count. `given_at_us` is its author's time,
-    `device` and `label` are its author.
+    `outcomes`: numbers of devices by result, in the order of `OUTCOMES` in `command_reports`, or in `setting_orders`
+    for a setting. `counts`: it is in force; until then `signed` of `needed` operators have approved it.
     """
 
     id: str

@@ -53,15 +53,17 @@ def _of_group(device: Device, group: GroupManifest) -> list[FleetOrder]:
     records = device.store.operations
     if not any(next(iter(records.of_kind(group.group_id, each)), None) for each in ORDER_KINDS):
         return []  # most groups have none, and nothing is loaded for it
-    from covey.app.orders import command_reports, operators
+    from covey.app.orders import command_reports, operators, setting_orders
 
-    found = []
-    for each in operators.orders(device, group)[-_SHOWN:]:
-        outcomes: dict[str, int] = {}
+    found, newest = [], operators.orders(device, group)[-_SHOWN:]
+    given = [each.id for each in newest if each.kind == OperationKind.SETTING.word]
+    settings = setting_orders.setting_tallies(device, group, given) if given else {}
+    for each in newest:
+        outcomes = settings.get(each.id, {})
         if each.kind == OperationKind.COMMAND.word and each.counts:
             report = command_reports.command_report(device, group, each.id)
             if isinstance(report, command_reports.CommandReport):
-                outcomes = {name: report.outcomes[name] for name in command_reports.OUTCOMES if report.outcomes[name]}
+                outcomes = {word: report.outcomes[word] for word in command_reports.OUTCOMES if report.outcomes[word]}
         found.append(
             FleetOrder(
                 each.id,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from covey.config.ordered import APPLICATION_PREFIX
 from covey.config.settings import settings
 from covey.core.actions.results import CommandState
 from covey.core.group.features import Feature
+from covey.core.group.manifest import COLLECTOR
 from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import Scalar, SettingOrder
 from covey.core.ids import OperationId, device_name, labelled_name, printable
@@ -31,6 +33,18 @@ if TYPE_CHECKING:
     from covey.app.device.device import Device
     from covey.core.group.manifest import GroupManifest, Member
     from covey.core.history.operation import Operation
+
+_WORDS = {
+    SettingState.APPLIED: "applied",
+    SettingState.RESTARTING: "restarting",
+    SettingState.TRIED: "on trial",
+    SettingState.HANDED_OVER: "handed over",
+    SettingState.REFUSED: "refused",
+    SettingState.REVERTED: "reverted",
+}
+OUTCOMES = (*_WORDS.values(), "waiting", "elsewhere", "replaced")
+"""What has become of a setting on a device, as people count it: what the device reports; `waiting` where it has not
+reported, `elsewhere` where it does not report to this device, and `replaced` where a later order applies to it."""
 
 REVERTED = SettingState.REVERTED.name.lower()
 """What a device says of a setting that has gone back by itself."""
@@ -275,6 +289,39 @@ def setting_history(device: Device, manifest: GroupManifest, key: str) -> list[S
             )
         )
     return entries
+
+
+def setting_tallies(
+    device: Device, manifest: GroupManifest, only: Collection[str] | None = None
+) -> dict[str, dict[str, int]]:
+    """Return for each setting order in force, or `only` for these, by id: how many devices of each of `OUTCOMES`."""
+    found = group_settings(device, manifest)
+    here = manifest.member(device.node.identity.signing_public)
+    hears = here is not None and (here.keys.signing_public in found.weighed.operators or COLLECTOR in here.capabilities)
+    wanted = found.of(manifest.members)
+    reports = {member.keys.signing_public: _reported(device, manifest, member)[0] for member in manifest.members}
+    tallies = {}
+    for weighed in found.weighed.orders:
+        asked = weighed.counts and (only is None or weighed.id.hex() in only)
+        raw = device.store.operations.raw(manifest.group_id, weighed.id) if asked else None
+        if raw is None:
+            continue
+        given = read_order(raw)
+        counts: Counter[str] = Counter()
+        for member in selected(manifest, given.order.selector):
+            if member.is_board != (given.order.key in BOARD_KEYS):
+                continue
+            key = member.keys.signing_public
+            reported = reports[key] if not member.is_board else _of_board(device, manifest, member, given)[0]
+            said = reported.get(given.order.key)
+            if wanted[key].get(given.order.key, given).operation.id != weighed.id:
+                counts["replaced"] += 1
+            elif said is not None and said.operation == weighed.id:
+                counts[_WORDS[said.state]] += 1
+            else:
+                counts["waiting" if hears else "elsewhere"] += 1
+        tallies[weighed.id.hex()] = {each: counts[each] for each in OUTCOMES if counts[each]}
+    return tallies
 
 
 def _reverted(device: Device, manifest: GroupManifest, key: str) -> dict[OperationId, list[str]]:

@@ -23,6 +23,7 @@ from covey.adapters.broker.mosquitto_passwords import (
 )
 from covey.adapters.broker.mosquitto_process import MosquittoProcess, find_mosquitto
 from covey.adapters.journal import report
+from covey.adapters.services import hint_for
 from covey.adapters.systemd import Systemd
 from covey.app.loop.relay_loop import stop_signals
 from covey.app.relays.serving_relay import certified_names, served
@@ -59,7 +60,10 @@ def serve_relay(folder: StateFolder) -> None:
     program = find_mosquitto()
     lock = folder.locks.served_relay()
     if lock is None:
-        raise LocalError("another process already serves this relay", hint="systemctl status covey-relay")
+        raise LocalError(
+            "another process already serves this relay",
+            hint=hint_for("covey-relay", "systemctl status covey-relay", "stop that process first"),
+        )
     try:
         with stop_signals() as stopping:
             _serve_with_restarts(folder, place, program, supervisor, stopping)

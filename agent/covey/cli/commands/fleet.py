@@ -18,6 +18,7 @@ from covey.app.groups.groups import pick_device
 from covey.app.wording import count, size_text
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
+from covey.cli.output.command_view import standing
 from covey.cli.output.live_screen import interval_option, read_interval, watch
 from covey.cli.output.status_view import duration
 from covey.cli.output.terminal import print_json, table_lines
@@ -52,7 +53,7 @@ _DEVICES_HEAD = (
     "version",
 )
 _GROUPS_HEAD = ("group", "members", "online", "silent", "with losses", "with waiting messages")
-_ORDERS_HEAD = ("order", "given", "by", "signed", "results", "what")
+_ORDERS_HEAD = ("order", "given", "by", "state", "results", "what")
 _RELEASES_HEAD = ("release", "started", "by", "state", "devices", "what")
 _FILES_HEAD = ("file", "offered", "by", "size", "here", "name")
 _VALUES_HEAD = ("series", "value", "age", "clock")
@@ -210,13 +211,12 @@ def _group(group: FleetGroup) -> tuple[object, ...]:
 
 
 def _order(order: FleetOrder, now_us: int) -> tuple[object, ...]:
-    counts = "" if order.counts else ", not in force"
     outcomes = ", ".join(f"{number} {outcome}" for outcome, number in order.outcomes.items())
     return (
         order.id[:8],
         _ago(order.given_at_us, now_us),
         labelled_name(order.device[:8], order.label),
-        f"{order.signed} of {order.needed}{counts}",
+        standing(counts=order.counts, signed=order.signed, needed=order.needed),
         outcomes or "-",
         printable(order.what, 60),
     )

@@ -68,18 +68,24 @@ def run(options: argparse.Namespace) -> None:
             )
 
         found = read(options.series)
-        others = () if found else sorted({reading_name(series) for series, _ in read(None)})
+        others = [] if found else sorted({reading_name(series) for series, _ in read(None)})
     name = labelled_name(key.hex()[:8], member.label)
     if not found:
         raise LocalError(
             f"{name} has no readings of {printable(options.series)!r} in the last {options.since}",
-            hint=f"in that time it has: {', '.join(others[:_NAMED])}" if others else "look back further with --since",
+            hint=_other_series(others) if others else "look back further with --since",
         )
     if options.json:
         print_json({"device": key.hex(), "label": member.label, **_document(window, found)})
         return
     for (series, unit), curve in found.items():
         print("\n".join(_drawn(f"{name}: {reading_name(series)} {printable(unit)}".rstrip(), window, curve)))
+
+
+def _other_series(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    listed = f"in that time it has: {', '.join(names[:_NAMED])}"
+    return f"{listed}, and {more} more: 'covey fleet DEVICE' shows them" if more > 0 else listed
 
 
 def _document(window: Window, found: dict[tuple[str, str], Curve]) -> dict[str, object]:
@@ -99,11 +105,18 @@ def _drawn(title: str, window: Window, curve: Curve) -> Iterator[str]:
     newest = curve[max(curve)]
     yield title
     for place, row in enumerate(_rows(window, curve, lowest, highest)):
-        scale = {0: f"{highest:.6g}", _ROWS - 1: f"{lowest:.6g}" if highest > lowest else ""}.get(place, "")
+        scale = _scale(place, lowest, highest)
         yield f"{scale:>{_SCALE}} |{row}".rstrip()
     first, last = _moment(window.since_us), _moment(window.until_us)
     yield f"{'':>{_SCALE}} +{first}{last:>{max(window.intervals // _DOTS_WIDE - len(first), len(last) + 1)}}"
     yield f"lowest {lowest:.6g}, highest {highest:.6g}, last {newest.last:.6g} at {_moment(newest.at_us)}"
+
+
+def _scale(place: int, lowest: float, highest: float) -> str:
+    """Return the label of a row: the highest value at the top, the lowest at the bottom, where its curve runs."""
+    if place == _ROWS - 1:
+        return f"{lowest:.6g}"
+    return f"{highest:.6g}" if place == 0 and highest > lowest else ""
 
 
 def _rows(window: Window, curve: Curve, lowest: float, highest: float) -> Iterator[str]:

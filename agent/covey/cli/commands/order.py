@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from base64 import b64encode
-from collections import Counter
+from typing import TYPE_CHECKING
 
 from covey.app.device.device import Device
 from covey.app.documents import to_json
-from covey.app.orders import attempts, command_reports, operators
+from covey.app.orders import attempts, command_reports, operators, setting_orders
 from covey.app.orders.command_reports import OUTCOMES, CommandReport
 from covey.app.orders.commands import give_command
 from covey.cli.device_options import on_device
@@ -20,6 +20,7 @@ from covey.cli.output.command_view import (
     seconds_to_wait,
     show_command,
     show_order,
+    standing,
     wait_for_devices,
     wait_options,
     whom_results_go_to,
@@ -28,6 +29,9 @@ from covey.cli.output.terminal import one_line_less, print_json, print_table, re
 from covey.cli.quantities import date_text, read_us
 from covey.core.ids import labelled_name, printable
 from covey.errors import LocalError, UsageError
+
+if TYPE_CHECKING:
+    from covey.core.group.manifest import GroupManifest
 
 _SHORTEST_US = 1_000_000
 _LONGEST_US = 366 * 86_400_000_000
@@ -143,9 +147,9 @@ def _secrets(names: list[str], files: dict[str, str]) -> dict[str, str]:
 
 def _list(device: Device, options: argparse.Namespace) -> None:
     manifest = device.pick_group(options.group)
-    found, tallies = operators.orders(device, manifest), command_reports.tallies(device, manifest)
+    found, tallies = operators.orders(device, manifest), _tallies(device, manifest)
     if options.json:
-        print_json([{**to_json(each), "outcomes": dict(tallies.get(each.id, {}))} for each in found])
+        print_json([{**to_json(each), "outcomes": tallies.get(each.id, {})} for each in found])
     elif not found:
         print("no orders")
     else:
@@ -154,13 +158,13 @@ def _list(device: Device, options: argparse.Namespace) -> None:
                 each.id[:8],
                 date_text(each.made_at_us),
                 labelled_name(each.author[:8], each.label),
-                _standing(each),
-                _tally(tallies.get(each.id, Counter())),
+                standing(counts=each.counts, signed=len(each.signers), needed=each.needed),
+                ", ".join(f"{number} {word}" for word, number in tallies.get(each.id, {}).items()) or "-",
                 printable(each.text, 80),
             )
             for each in found
         ]
-        print_table(["order", "given", "by", "signed", "results", "what"], rows)
+        print_table(["order", "given", "by", "state", "results", "what"], rows)
 
 
 def _refused(device: Device, options: argparse.Namespace) -> None:
@@ -184,12 +188,13 @@ def _refused(device: Device, options: argparse.Namespace) -> None:
         print_table(["by", "orders", "first", "last", "last order", "why refused"], rows)
 
 
-def _standing(entry: operators.OrderEntry) -> str:
-    return f"{len(entry.signers)} of {entry.needed}" + ("" if entry.counts else ", not in force")
-
-
-def _tally(outcomes: Counter[command_reports.Outcome]) -> str:
-    return ", ".join(f"{outcomes[each]} {each}" for each in OUTCOMES if outcomes[each]) or "-"
+def _tallies(device: Device, manifest: GroupManifest) -> dict[str, dict[str, int]]:
+    """Return for every command and setting, by its id, the numbers of devices by result."""
+    commands = command_reports.tallies(device, manifest)
+    found = setting_orders.setting_tallies(device, manifest)
+    for order, counts in commands.items():
+        found[order] = {word: counts[word] for word in OUTCOMES if counts[word]}
+    return found
 
 
 def _show(device: Device, options: argparse.Namespace) -> int:
@@ -231,5 +236,5 @@ def _approve(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json(to_json(entry))
     else:
-        counts = "in force" if entry.counts else f"signed by {len(entry.signers)} of {entry.needed}"
-        print(f"approved {entry.id[:8]}, {printable(entry.text, 80)}: {counts}")
+        state = standing(counts=entry.counts, signed=len(entry.signers), needed=entry.needed)
+        print(f"approved {entry.id[:8]}, {printable(entry.text, 80)}: {state}")

@@ -146,15 +146,19 @@ def whom_results_go_to(report: CommandReport) -> str:
     return "results go to " + (" and ".join(who) or "no device: its sender is no longer a member")
 
 
+def standing(*, counts: bool, signed: int, needed: int) -> str:
+    """Return whether an order is in force, and if not, how many operators have signed it."""
+    return "in force" if counts else f"not in force, signed by {signed} of {needed}"
+
+
 def show_order(order: OrderEntry) -> None:
     """Print an order of whatever kind, on lines."""
-    counts = "" if order.counts else ", not in force"
     print_fields(
         {
             "order": order.id,
             "what": printable(order.text),
             "given": f"{date_text(order.made_at_us)} by {labelled_name(order.author[:8], order.label)}",
-            "signed": f"{len(order.signers)} of {order.needed}{counts}",
+            "state": standing(counts=order.counts, signed=len(order.signers), needed=order.needed),
         },
         8,
     )

@@ -45,7 +45,9 @@ def test_orders_and_groups_stand_beside_the_devices(hub: Here) -> None:
         *(given, "telemetry.batch_seconds = 20 for all"),
         *(1, 1),
     )
-    assert "telemetry.batch_seconds = 20 for all" in hub.ok("fleet")
+    assert order["outcomes"] == {"waiting": 2}
+    [row] = [line for line in hub.ok("fleet").splitlines() if given[:8] in line]
+    assert "in force  2 waiting  telemetry.batch_seconds = 20 for all" in row
 
 
 @pytest.mark.slow

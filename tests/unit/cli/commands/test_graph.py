@@ -54,3 +54,18 @@ def test_programs_get_the_intervals(state: Path) -> None:
     assert (code, found["label"], series["name"], series["unit"]) == (0, "field-00001", "battery", "V")
     assert {each["last"] for each in series["points"]} == {3.4}
     assert all(0 <= each["interval"] < found["intervals"] for each in series["points"])
+
+
+def test_the_hint_says_that_there_are_more_series_than_it_names(tmp_path: Path) -> None:
+    fleet = CollectedFleet(tmp_path, 1, rounds=1)
+    for number in range(9):
+        fleet.land_one(0, f"extra{number}", 1.0)
+    _, _, printed = _graph(fleet.hub.state, "field-00000", "air:humidity")
+    assert "pump, and 1 more: 'covey fleet DEVICE' shows them" in printed
+
+
+def test_a_constant_series_has_a_label_with_its_value(state: Path) -> None:
+    _, drawn, _ = _graph(state, "field-00001", "battery")
+    _, *rows, _, _ = drawn.splitlines()
+    assert [row.split("|")[0].strip() for row in rows] == [""] * 9 + ["3.4"]
+    assert rows[-1].rstrip()[-1] != "|", "the label is next to the curve"

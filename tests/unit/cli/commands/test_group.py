@@ -146,7 +146,7 @@ def test_an_order_counts_once_enough_operators_agree(kim: Here) -> None:
     kim.ok("config", "set", "operations.operators", pinned)
     kim.ok("config", "set", "operations.threshold", "2")
     first = kim.json("setting", "set", "app.mode", "eco")["id"]
-    assert "1 of 2, not in force" in kim.ok("order")
+    assert "not in force, signed by 1 of 2" in kim.ok("order")
     assert "has already signed" in kim.fails("order", "approve", first[:8], code=1)
     assert kim.json("setting", "diff") == []
     _said_by(kim, LEE, Approval(OperationId(bytes.fromhex(first))))

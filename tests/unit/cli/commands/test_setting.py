@@ -36,6 +36,7 @@ def test_an_ordered_value_is_in_the_difference_and_in_the_history(kim: Here) -> 
         ("app.limit", 5, None, False),
         ("app.mode", "turbo", None, False),
     ]
+    assert [each["outcomes"] for each in kim.json("order")] == [{"replaced": 1}, {"waiting": 1}, {"waiting": 1}]
     entries = kim.json("setting", "history", "app.mode")
     assert [(each["value"], each["selector"], each["counts"]) for each in entries] == [
         ("eco", "all", True),
@@ -61,6 +62,7 @@ def test_a_setting_that_reverted_itself_is_shown_in_every_view(kim: Here) -> Non
         r" 9 +reverted to 60 +the agent does not come up\n0 of 1 ordered value in use", kim.ok("setting", "diff")
     )
     assert "results: covey setting diff" in kim.ok("order", "show", order[:8])
+    assert [each["outcomes"] for each in kim.json("order")] == [{"replaced": 1}, {"reverted": 1}]
     first, last = kim.json("setting", "history", "presence.interval_seconds")
     name = f"{kim.json('status')['device']} kim"
     assert (first["reverted"], last["reverted"], last["id"]) == ([], [name], order)

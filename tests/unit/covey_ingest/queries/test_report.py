@@ -95,6 +95,8 @@ def test_the_command_prints_text_json_and_html(tables: Path, capsys: pytest.Capt
     assert main(["report", str(tables), "--since", "all", "--json", "--html", str(page)]) == 0
     assert json.loads(capsys.readouterr().out)["traffic"]["readings"] == 102
     assert page.read_text().endswith("</html>\n")
+    assert main(["report", str(tables), "--html", str(page)]) == 0
+    assert capsys.readouterr().out == f"the report is in {page}\n"
     for words in (["--since", "yesterday"], ["--author", "x' OR 1"]):
         with pytest.raises(SystemExit):
             main(["report", str(tables), *words])
