@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Takes(Enum):
-    """What follows an option, or stands in a place."""
+    """The kind of value of an option or a positional argument."""
 
     NOTHING = "nothing"
     WORD = "word"
@@ -33,7 +33,7 @@ class Takes(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An option (with names) or a positional (without)."""
+    """An option (with names) or a positional argument (without)."""
 
     names: tuple[str, ...]
     shown: str
@@ -45,7 +45,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, or one of its actions: its words after `covey`, the last of which may be written in other ways too."""
+    """A command, or one of its actions: the words after `covey`, the last of which may have aliases."""
 
     path: tuple[str, ...]
     also: tuple[str, ...]
@@ -58,32 +58,30 @@ class Command:
 
     @property
     def name(self) -> str:
-        """The last word."""
         return self.path[-1]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The last word, and what else means it."""
+        """The last word and its aliases."""
         return (self.name, *self.also)
 
     @property
     def default(self) -> Command | None:
-        """The action that is meant where none is named."""
+        """The action that runs if none is named."""
         return next((each for each in self.actions if each.name == self.default_action), None)
 
     @property
     def options(self) -> list[Argument]:
-        """The arguments that have names."""
         return [each for each in self.arguments if each.names]
 
     @property
     def places(self) -> list[Argument]:
-        """The arguments that are known by their place."""
+        """The positional arguments."""
         return [each for each in self.arguments if not each.names]
 
 
 def commands() -> list[Command]:
-    """Return every command with its actions and all that they take, in the order of `covey --help`."""
+    """Return every command with its actions and arguments, in the order of `covey --help`."""
     return list(_below(full_parser(), ()))
 
 

@@ -1,6 +1,6 @@
-"""Completion scripts for bash, zsh and fish. They hold all the words, so that a press of TAB starts no Python.
+"""Completion scripts for bash, zsh and fish. They contain all words, so that TAB starts no Python.
 
-Only what stands in this device's own state is asked for: actions, orders, groups, devices (`covey completion --words`).
+Only names from this device's own state are asked for: actions, orders, groups, devices (`covey completion --words`).
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ _ASKED = {Takes.ACTIONS, Takes.DEVICES, Takes.GROUPS, Takes.ORDERS, Takes.WHOM}
 
 
 def _before_the_action(known: Iterable[Command]) -> list[str]:
-    """Return the options that may stand between a command and its action, and take a word."""
+    """Return the options that take a value and may stand between a command and its action."""
     options = [option for each in known if each.actions for option in each.options]
     return sorted({name for each in options if each.takes is not Takes.NOTHING for name in each.names})
 
 
 def _choices(argument: Argument) -> tuple[str, ...]:
-    """Return the words that a script holds."""
     if argument.takes is Takes.ARGUMENT:
         return _argument_names()
     return tuple(settings()) if argument.takes is Takes.SETTING else argument.choices
 
 
 def _argument_names() -> tuple[str, ...]:
-    """Return the arguments of the actions that Covey brings, as `--arg` takes them."""
+    """Return the arguments of the built-in actions, as `--arg` takes them."""
     from covey.app import shipped_files
     from covey.config.actions import read_action
 
@@ -39,14 +38,14 @@ def _argument_names() -> tuple[str, ...]:
 
 
 def _asking(argument: Argument) -> str:
-    """Return the command substitution, without its sign, that asks for an argument's words; "": none."""
+    """Return the command substitution, without its sign, that asks for an argument's words; empty if none is needed."""
     return f"(covey completion --words {argument.takes.value} 2>/dev/null)" if argument.takes in _ASKED else ""
 
 
 def _leaves(known: Iterable[Command]) -> Iterable[tuple[str, Command]]:
-    """Yield (what a shell has found as COMMAND/ACTION, as a pattern, and what is taken there).
+    """Yield the COMMAND/ACTION that a shell found, as a pattern, and the arguments that apply there.
 
-    Before an action, what is taken is the command; where its action is not known, it is the one that needs no name.
+    Before an action these are the command's arguments; if the action is unknown, those of the default action.
     """
     for command in known:
         if not command.actions:
@@ -60,7 +59,7 @@ def _leaves(known: Iterable[Command]) -> Iterable[tuple[str, Command]]:
 
 
 def _taken(command: Command) -> list[Argument]:
-    """Return what a command takes; before its action also what the action takes that needs no name."""
+    """Return a command's arguments, including those of its default action."""
     default = command.default.arguments if command.default else ()
     names = {each.names for each in command.arguments if each.names}
     return [*command.arguments, *(each for each in default if each.names not in names)]
@@ -273,7 +272,7 @@ def _zsh_names(name: str, known: Iterable[Command]) -> list[str]:
 
 
 def _zsh_actions(command: Command) -> list[str]:
-    """Return what completes an action, and then what that takes; each sees its own words alone."""
+    """Return the code that completes an action and then its own arguments."""
     options = [_zsh_option(each) for each in _taken(command) if each.names]
     lines = [f"        {line}" for line in _zsh_names("actions", command.actions)]
     lines += [
@@ -330,5 +329,5 @@ SHELLS: dict[str, Callable[[], str]] = {"bash": bash, "fish": fish, "zsh": zsh}
 
 
 def _quoted(text: str) -> str:
-    """Quote for zsh; fish reads a quoted apostrophe in the same way."""
+    """Quote for zsh; fish reads a quoted apostrophe the same way."""
     return "'" + text.replace("'", "'\\''") + "'"

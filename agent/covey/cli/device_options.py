@@ -1,4 +1,4 @@
-"""From the options that most commands share (--state, --config, --passphrase-file) to the device that is meant."""
+"""Open the device that the shared options (--state, --config, --passphrase-file) name."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
 
 def state_folder(options: argparse.Namespace) -> StateFolder:
-    """Return the folder that a command works on."""
     return device.find_state(options.state, options.config, getattr(options, "passphrase_file", None))
 
 
 def open_device(options: argparse.Namespace) -> AbstractContextManager[device.Device]:
-    """Open the device that a command works on.
+    """Open the device that the options name.
 
     Raises:
         ConfigurationError: no device here, or its files are wrong.
@@ -34,7 +33,7 @@ def open_device(options: argparse.Namespace) -> AbstractContextManager[device.De
 
 
 def ask_to_restart(folder: StateFolder, setting: str = "") -> None:
-    """Say that a changed setting waits for the next start of what reads it, where that runs: the agent, or alerts."""
+    """Say that a changed setting applies from the next start of the agent or of alerts, if that runs."""
     if setting.startswith("alerts."):
         if folder.locks.alerts_are_watched():
             print("restart covey alert watch: it reads its configuration when it starts", file=sys.stderr)
@@ -44,7 +43,7 @@ def ask_to_restart(folder: StateFolder, setting: str = "") -> None:
 
 @contextmanager
 def device_api(options: argparse.Namespace) -> Iterator[DeviceApi]:
-    """Reach the device that a command works on: through its agent where one answers, else by opening its state.
+    """Reach the device that the options name: through its agent if one answers, else by opening its state.
 
     Raises:
         AgentUnreachableError: this user may neither ask the agent nor read the state.

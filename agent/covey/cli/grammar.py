@@ -1,9 +1,9 @@
-"""How a command line is read: a parser for each command and each of its actions, and one way to speak of mistakes.
+"""The grammar of a command line: one parser for each command and action, and one form for mistakes.
 
 1. An option belongs to the commands and actions that read it; anywhere else it is a mistake.
-2. The options that say which device is meant (`state_options`) stand before or after the action.
-3. A mistake is a `UsageError`; its hint names what was nearest, or where the help is.
-4. A summary and a help text begin small and end without a full stop; what a person fills in is written in CAPITALS.
+2. The options that name the device (`state_options`) may come before or after the action.
+3. A mistake is a `UsageError`; its hint names the nearest word, or where to find help.
+4. A summary and a help text begin in lower case and end without a full stop; placeholders are in CAPITALS.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _FEW = 3
 class _Help(argparse.RawDescriptionHelpFormatter):
     """Help as wide as the terminal.
 
-    By itself argparse asks `shutil` for that, also where no help is printed, and its compressors cost each agent more
-    than half a MiB.
+    By default argparse asks `shutil` for the width even if no help is printed, and the compressors that `shutil`
+    imports cost each agent more than half a MiB.
     """
 
     def __init__(self, prog: str) -> None:
@@ -47,7 +47,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 def _columns() -> int:
-    """Return what COLUMNS says, or else the terminal; 80 where neither does."""
+    """Return the width: COLUMNS, else the terminal's, else 80."""
     said = os.environ.get("COLUMNS", "")
     if said.isdecimal() and int(said):
         return int(said)
@@ -58,10 +58,9 @@ def _columns() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """The words of one command, or of one action."""
+    """The grammar of one command, or of one action."""
 
     def __init__(self, *, summary: str = "", examples: Sequence[str] = (), **settings: Any) -> None:
-        """Take what the help says: a summary, and command lines to begin with."""
         if summary:
             settings.setdefault("description", summary[0].upper() + summary[1:] + ".")
         if examples:
@@ -77,7 +76,7 @@ class Parser(argparse.ArgumentParser):
         """Of the root parser: the commands that have an action of some name."""
 
     def add_actions(self, default: str = "") -> Actions:
-        """Divide this command into actions; a default is meant where none is named."""
+        """Divide this command into actions; `default` runs if none is named."""
         self.default_action = default
         return Actions(self, self.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True))
 
@@ -87,13 +86,13 @@ class Parser(argparse.ArgumentParser):
         return [(name, parser) for each in choices for name, parser in each.items()]
 
     def format_help(self) -> str:
-        """Return the help, with that of the action that is meant where none is named."""
+        """Return the help, followed by that of the default action."""
         if not self.default_action:
             return super().format_help()
         return f"{super().format_help()}\nWithout an ACTION:\n\n{self.actions[self.default_action].format_help()}"
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help; unlike argparse, tell of it where that cannot be written."""
+        """Print the help; unlike argparse, report if it cannot be written."""
         print(self.format_help(), end="", file=file)
 
     def error(self, message: str) -> NoReturn:
@@ -109,7 +108,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override] # argparse's overloads say no more
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse, and let nothing go by unknown.
+        """Parse, and refuse unknown words.
 
         Raises:
             UsageError: a word or an option is not of this command.
@@ -123,7 +122,7 @@ class Parser(argparse.ArgumentParser):
         return found, unknown
 
     def _with_action(self, words: list[str]) -> list[str]:
-        """Return the words with the action that they mean."""
+        """Return the words, with the default action where none is named."""
         place = 0
         while place < len(words) and (option := self._option_string_actions.get(words[place].partition("=")[0])):
             place += 1 if option.nargs == 0 or "=" in words[place] else 2
@@ -133,7 +132,7 @@ class Parser(argparse.ArgumentParser):
         return [*words[:place], self.default_action, *words[place:]] if self.default_action else words
 
     def _is_for_default(self, word: str) -> bool:
-        """Say whether a word that is no action can be of the default one, or else refuse an option here and now."""
+        """Whether a word that names no action can belong to the default one; refuse an unknown option."""
         if not self.default_action:
             if word.startswith("-"):
                 self._refuse(word)
@@ -154,7 +153,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse what is none of the choices, and name the nearest."""
+        """Refuse a value that is not among the choices, and name the nearest."""
         if action.choices is None or value in action.choices:
             return
         choices = [str(each) for each in action.choices]
@@ -179,7 +178,7 @@ class Actions:
     def add(
         self, name: str, act: Act, summary: str, *, also: Sequence[str] = (), examples: Sequence[str] = ()
     ) -> Parser:
-        """Add an action, which further names may mean as well, and return its parser."""
+        """Add an action and return its parser; `also` are aliases."""
         parser = self._choice.add_parser(name, aliases=also, help=summary, summary=summary, examples=examples)
         parser.set_defaults(act=act, action=name)
         parser.siblings = self._command.actions
@@ -189,7 +188,7 @@ class Actions:
 
 
 def state_options(parser: Parser) -> None:
-    """Add the options that say which device is meant, to a command and to each of its actions."""
+    """Add the options that name the device to a command and to each of its actions."""
     for each in dict.fromkeys((parser, *parser.actions.values())):
         # An action that is not told of them must not undo what stood before it.
         default = None if each is parser else argparse.SUPPRESS
@@ -212,26 +211,21 @@ def every_action(parser: Parser, *options: Callable[[Parser], None]) -> None:
 
 
 def json_option(parser: Parser, what: str = "print JSON") -> None:
-    """Add --json, which is offered wherever something is shown."""
+    """Add --json."""
     parser.add_argument("--json", action="store_true", help=what)
 
 
 def group_option(parser: Parser) -> None:
-    """Add --group, which picks one group of several."""
+    """Add --group, which picks one of several groups."""
     parser.add_argument("--group", metavar="GROUP", help="group: start of its id (needed if there are several)")
 
 
 class _Once(argparse.Action):
-    """Takes one value: of two the first would be dropped in silence, and with it whom an order is for."""
+    """Accept one value. Of two, argparse would silently drop the first, and with it the target of an order."""
 
     def __call__(
         self, _parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
     ) -> None:
-        """Take it.
-
-        Raises:
-            UsageError: there is one already.
-        """
         given = f"{self.dest}_given"
         if hasattr(namespace, given):
             raise UsageError(
@@ -242,7 +236,7 @@ class _Once(argparse.Action):
 
 
 def selector_option(parser: Parser, default: str | None = "all") -> None:
-    """Add --for, which says whom an order is for; None: it may be left out."""
+    """Add --for, the devices that an order is for; with `default` None it is required."""
     parser.add_argument(
         "--for",
         action=_Once,
@@ -255,7 +249,7 @@ def selector_option(parser: Parser, default: str | None = "all") -> None:
 
 
 def seconds_option(parser: Parser, name: str, what: str, default: float | None = None) -> None:
-    """Add an option that takes a time; without a unit it is one of seconds."""
+    """Add an option for a time; a number without a unit means seconds."""
 
     def read(text: str) -> float:
         from covey.cli.quantities import read_seconds
@@ -266,9 +260,9 @@ def seconds_option(parser: Parser, name: str, what: str, default: float | None =
 
 
 def refuse_idle(options: argparse.Namespace, beside: str, *names: str) -> None:
-    """Refuse options that were given and have no effect beside another one, or in what is asked for.
+    """Refuse options that were given but have no effect next to another option or in this action.
 
-    `names` are their places in `options`; one that is None, False or empty was not given.
+    `names` are their attributes in `options`; an option that is None, False or empty was not given.
     """
     for name in names:
         if getattr(options, name, None) not in (None, False, [], ()):
@@ -283,5 +277,5 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def key_option(parser: Parser) -> None:
-    """Add --key, which makes a command that is tried again queue nothing more."""
+    """Add --key, which makes repeated attempts queue the message only once."""
     parser.add_argument("--key", metavar="KEY", help="idempotency key: a retry with the same key queues nothing twice")

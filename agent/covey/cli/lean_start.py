@@ -82,7 +82,7 @@ def _share_methods(cls: Any) -> None:
 
 
 def _values_of(names: list[str]) -> Any:
-    """Return what gives the values of these fields as a tuple."""
+    """Return a function that returns the values of these fields as a tuple."""
     if not names:
         return staticmethod(lambda _record: ())
     return attrgetter(*names) if len(names) > 1 else attrgetter(*names, *names)  # of one name it gives no tuple
@@ -117,7 +117,7 @@ def _delete(self: Any, name: str) -> None:
 
 
 def _is_frozen(self: Any, name: str) -> bool:
-    """Say whether this attribute is frozen; a subclass that is no dataclass may have attributes of its own."""
+    """Whether this attribute is frozen; a subclass that is not a dataclass may have attributes of its own."""
     return "__dataclass_fields__" in type(self).__dict__ or name in self.__dataclass_fields__
 
 

@@ -114,7 +114,7 @@ def full_parser() -> Parser:
 
 
 def _parser(first: str | None, chosen: set[str]) -> Parser:
-    """Build the parser; only the chosen commands' modules are loaded for their options."""
+    """Build the parser with the options of the chosen commands only, so that no other command's module is loaded."""
     parser = Parser(
         prog="covey",
         usage="covey COMMAND ...",
@@ -139,7 +139,7 @@ def _parser(first: str | None, chosen: set[str]) -> Parser:
 
 
 def first_screen() -> str:
-    """Return what `covey --help` prints: the everyday commands explained, the others named; 24 lines at most."""
+    """Return the output of `covey --help`: the everyday commands explained, the others named; at most 24 lines."""
     lines = ["usage: covey COMMAND ...", "", f"{_ABOUT}.", "", "everyday commands:"]
     lines += [f"  {name:<10} {_COMMANDS[name][1]}" for name in _EVERYDAY]
     lines.append("")
@@ -151,7 +151,7 @@ def first_screen() -> str:
 
 
 def all_commands() -> str:
-    """Return what `covey help all` prints: every command by topic, and the exit codes."""
+    """Return the output of `covey help all`: every command by topic, and the exit codes."""
     lines = ["usage: covey COMMAND ...", "       covey --version", "", f"{_ABOUT}."]
     for topic, commands in _TOPICS.items():
         lines += ["", f"{topic}:", *(f"  {name:<15} {summary}" for name, (_, summary) in commands.items())]
@@ -161,14 +161,14 @@ def all_commands() -> str:
 
 
 def _commands_with_action(action: str) -> list[str]:
-    """Return the commands that have an action of this name, as people write them."""
+    """Return the commands that have an action of this name."""
     return [f"covey {name} {action}" for name, parser in full_parser().commands() if action in parser.actions]
 
 
 def _command_parser(chosen: set[str], *, prog: str, **settings: Any) -> Parser | None:
-    """Return a command's parser; none for one that is not chosen, of which the name and the summary are enough.
+    """Return a command's parser; for a command that is not chosen only its name and summary are needed.
 
-    A parser looks for translations of its every heading: forty of them cost more than most commands do.
+    Each parser looks up translations of its headings: forty parsers cost more than most commands.
     """
     return Parser(prog=prog, **settings) if prog.rsplit(maxsplit=1)[-1] in chosen else None
 
@@ -182,7 +182,7 @@ def _version(first: str | None) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit code; whoever calls it in a process of its own ends that with it."""
+    """Run one command and return its exit code."""
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:
@@ -193,7 +193,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parsed(words: list[str]) -> argparse.Namespace:
-    """Return what the words ask for; the parser goes, as an agent may run for a year."""
+    """Parse the words, and free the parser, since an agent may run for a year."""
     first = words[0] if words else None
     parser = _parser(first, {first} & {*_COMMANDS} if first else set())
     return parser.parse_args(words, argparse.Namespace(words=words[1:]))
@@ -230,9 +230,9 @@ def _run(words: list[str]) -> int:
 
 
 def _flushed(stream: TextIO | None, code: int) -> int:
-    """Write what is left to be written, and return the exit code that the process then has.
+    """Write buffered output and return the exit code.
 
-    What cannot be written goes nowhere, so that the interpreter finds nothing wrong when it ends (its 120).
+    Output that cannot be written is dropped, so that the interpreter does not fail on it at exit (its code 120).
     """
     try:
         if stream is not None:  # as where a shell has closed it

@@ -1,4 +1,4 @@
-"""Sizes and times as people write and read them: `4MiB`, `90s`, `7d`, `4w`, dates."""
+"""Parse and print sizes and times: `4MiB`, `90s`, `7d`, `4w`, dates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _read = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([A-Za-z]*)").fullmatch
 
 
 def date_text(wall_us: int) -> str:
-    """Return a time of microseconds since 1970 as people read it, in UTC; a clock may have said anything."""
+    """Return a time in microseconds since 1970 as a date in UTC, however absurd the clock that it came from."""
     try:
         return datetime.fromtimestamp(wall_us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
@@ -41,7 +41,7 @@ def read_us(option: str, text: str, longest_us: int, shortest_us: int = 0) -> in
 
 
 def read_seconds(option: str, text: str) -> float:
-    """Return a time in seconds; without a unit it is one of seconds.
+    """Return a time in seconds; a number without a unit means seconds.
 
     Raises:
         UsageError: not a time, or out of bounds.

@@ -1,4 +1,4 @@
-"""What a person may have meant by a word that a command does not know: first by its meaning, then by its letters."""
+"""Suggest a known word for one that a command does not know: first by meaning, then by spelling."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ALIKE = (
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint that names what was meant, of what is known; empty where nothing is near."""
+    """Return a hint with the nearest known word; empty if none is near."""
     names = list(known)
     found = [each for alike in _ALIKE if word in alike for each in alike if each in names] or nearest(word, names, 1)
     return f"did you mean '{found[0]}'?" if found else ""

@@ -1,4 +1,4 @@
-"""The words of the command line, one line each: for `covey help words` and the reference page of the commands."""
+"""The glossary of the command line, for `covey help words` and the reference page of the commands."""
 
 WORDS = {
     "action": "a named program or task that an owner lets operators start with an order",

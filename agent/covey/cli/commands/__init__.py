@@ -1,2 +1,2 @@
 """One module for each command: `covey vault` is `vault.py`. `add_arguments` declares its options; `run`, or the
-function of an action, executes it and returns the exit code. `covey.cli.main` loads only the module that it needs."""
+function of an action, executes it and returns the exit code. `covey.cli.main` loads only the module of the command."""

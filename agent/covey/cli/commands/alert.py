@@ -1,4 +1,4 @@
-"""`covey alert`: whom to tell what is wrong with the fleet, and what is."""
+"""`covey alert`: send alerts about the fleet, and list them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`covey broker`: have authority over a broker: let devices in, shut them out, and prove that it keeps its promises."""
+"""`covey broker`: manage a broker's accounts, and test whether it isolates devices."""
 
 from __future__ import annotations
 
@@ -68,7 +68,6 @@ _CHECK_EXAMPLES = (
 
 
 def _init(options: argparse.Namespace) -> None:
-    """Make what credentials come from."""
     prepared = broker_access.prepare_authority(state_folder(options), _named(options), _shared_password(options))
     if options.json:
         print_json(to_json(prepared))
@@ -77,7 +76,7 @@ def _init(options: argparse.Namespace) -> None:
 
 
 def _renew(options: argparse.Namespace) -> None:
-    """Draw another password for whoever has no credential yet."""
+    """Draw a new password for joining devices, which have no credential of their own yet."""
     renewed = broker_access.renew_shared_password(state_folder(options), _named(options))
     if options.json:
         print_json(to_json(renewed))
@@ -86,7 +85,7 @@ def _renew(options: argparse.Namespace) -> None:
 
 
 def _enrol(options: argparse.Namespace) -> None:
-    """Make a device's credential: alone on stdout, so that it can be piped to where it is needed, or in a file."""
+    """Create a device's credential and write it to stdout alone, for a pipe, or to a file."""
     credential = broker_access.let_in(state_folder(options), _named(options), options.device)
     text = credential.to_json() if options.json else credential.text.rstrip()
     if options.output:
@@ -98,7 +97,7 @@ def _enrol(options: argparse.Namespace) -> None:
 
 
 def _remove(options: argparse.Namespace) -> None:
-    """Shut a device out, or whoever has no credential yet."""
+    """Remove a device's credential, or the password that joining devices share."""
     done = broker_access.shut_out(state_folder(options), _named(options), options.device)
     if options.json:
         print_json(to_json(done))
@@ -107,7 +106,7 @@ def _remove(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Print each property as it was tried; return 0 if the broker has all of them."""
+    """Print the result of each test; return 0 if the broker passed all."""
     found = []
     for each in broker_access.examine_broker(
         state_folder(options),

@@ -28,7 +28,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _device(options: argparse.Namespace) -> int:
-    """Print a line for each finding; return 0 where all is well."""
+    """Print each finding; return 0 if there are no errors."""
     examined = Examined(state_folder(options))
     found: list[Finding] = []
     try:

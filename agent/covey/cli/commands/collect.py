@@ -27,8 +27,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run until SIGTERM or Ctrl-C."""
-
     folder = state_folder(options)
     service = MachineService(folder, "covey-collector.service", instead_of="covey.service")
     service.managed = service.managed and options.new_group

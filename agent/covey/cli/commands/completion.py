@@ -1,4 +1,4 @@
-"""`covey completion SHELL`: the script that lets a shell complete commands, options and settings."""
+"""`covey completion SHELL`: print a script that completes commands, options and settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the script, or words that it asks for."""
+    """Print the script, or the words that it asks for."""
     if options.words is not None:
         from covey.app.agent.completion_words import KINDS, completion_words
 

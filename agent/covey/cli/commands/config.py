@@ -1,4 +1,4 @@
-"""`covey config get|set|unset|list|check`: every setting with what it means, and where its value comes from."""
+"""`covey config get|set|unset|list|check`: every setting with its meaning and the origin of its value."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _origin(folder: StateFolder, origins: Collection[str]) -> Callable[[str], str]:
-    """Return what says where a value comes from: of an operator, what the groups call it stands beside its key."""
+    """Return the origin of a value; an operator's key is followed by its label."""
     if not any(each.startswith(ORDERED_BY) for each in origins):  # nothing is opened for it
         return str
     from covey.app.device.known_labels import namer_of

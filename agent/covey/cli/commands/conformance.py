@@ -1,4 +1,4 @@
-"""`covey conformance`: test somebody else's device against the protocol."""
+"""`covey conformance`: test another implementation against the protocol."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Test a device and print each check; return 0 if every mandatory one passed."""
+    """Test a device and print each check; return 0 if it passed all mandatory ones."""
     if options.list:
         return _list(options)
     from covey.app.conformance.testing import check_device  # a light command loads no relay

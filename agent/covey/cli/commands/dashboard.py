@@ -1,4 +1,4 @@
-"""`covey dashboard`: the fleet as a page for a telephone or a wall, read from this device's state and its vault."""
+"""`covey dashboard`: serve the fleet's page from this device's state and vault."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until somebody ends it."""
     interval_s = read_interval(options.interval)
     since_us = read_us("--since", options.since, _LONGEST_US)
     files = [None if each is None else Path(each).absolute() for each in (options.certificate, options.key)]

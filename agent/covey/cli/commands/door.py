@@ -1,4 +1,4 @@
-"""`covey door`: readings sent on from the collector's vault."""
+"""`covey door`: forward readings from the collector's vault to other systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`covey file`: offer files to a group, fetch those of others, and manage this device's copies."""
+"""`covey file`: offer files to a group, fetch offered ones, and manage this device's copies."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def wait_option(parser: Parser) -> None:
-    """Add --wait and --no-wait, which say how long to wait for a file."""
+    """Add --wait and --no-wait: how long to wait for a file."""
     seconds_option(parser, "--wait", "time to wait (default: 600)", 600.0)
     parser.add_argument(
         "--no-wait",
@@ -73,10 +73,10 @@ def _awaited(device: Device, manifest: GroupManifest, options: argparse.Namespac
 def fetch_with_progress(
     device: Device, manifest: GroupManifest, offer: GroupFile, seconds: float, *, pin: bool, opening: bool = False
 ) -> int:
-    """Have a file here, and show how far it is; return the bytes that a patch has saved.
+    """Fetch a file and show progress; return the number of bytes that a patch saved.
 
-    `opening`: the secret that it opens by is waited for, too, for as long, where this device lacks that.
-    Raises what `fetch_smallest` and `wait_until_it_opens` raise.
+    `opening`: also wait, equally long, for the secret that opens it. Raises the errors of `fetch_smallest` and
+    `wait_until_it_opens`.
     """
     whole, name, here = offer.file.content.sealed_size, printable(offer.file.name), 0
 
@@ -105,7 +105,7 @@ def fetch_with_progress(
 
 
 def saved_text(offer: GroupFile, saved: int) -> str:
-    """Return what is said of the bytes that a patch has saved; nothing where it was none."""
+    """Return how many bytes a patch saved; empty if there was none."""
     if not saved:
         return ""
     size = offer.file.content.size
@@ -256,7 +256,7 @@ def _put(device: Device, options: argparse.Namespace) -> int:
 
 
 def _order(device: Device, manifest: GroupManifest, entry: OfferedFile, options: argparse.Namespace) -> int:
-    """Have devices fetch a file, or do with it what their owners have defined."""
+    """Order devices to fetch a file, or to run an action of their owners on it."""
     arguments = {"group": manifest.group_id.hex(), "file": entry.id}
     action = FETCH_ACTION if options.run is None else options.run
     given = give_command(device, manifest, action, arguments, options.selector, None)
@@ -369,7 +369,7 @@ def _verify(device: Device, options: argparse.Namespace) -> int:
 
 
 def _damaged(device: Device, manifest: GroupManifest, here: list[GroupFile]) -> list[str]:
-    """Read files that are here, and have those fetched anew that are not whole; return the names of these."""
+    """Verify the files here, and fetch damaged ones again; return the names of these."""
     damaged, whole = list[str](), 0
 
     def what_stays() -> str:

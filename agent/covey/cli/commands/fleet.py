@@ -1,6 +1,6 @@
-"""`covey fleet`: the devices of this device's groups on one screen, or one of them with its last values.
+"""`covey fleet`: the devices of this device's groups on one screen, or one device with its last values.
 
-Of a fleet that is too large for a screen it lists those that need a person first, and counts the others.
+Of a fleet that is too large for a screen it lists the devices with problems first, and counts the others.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     """Show the fleet.
 
     Raises:
-        UsageError: what is asked for does not go together.
+        UsageError: the options contradict each other.
     """
     if options.device is not None and (options.all or options.only):
         raise UsageError("--all and --only list devices; they cannot be used with one device")
@@ -120,14 +120,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _Devices(NamedTuple):
-    """A fleet with the devices that are listed, and how many were asked for."""
+    """A fleet with the listed devices, and the number of devices that match."""
 
     fleet: Fleet
     matching: int
 
 
 class _Device(NamedTuple):
-    """One device of a fleet, what has become of it, and where its readings are."""
+    """One device of a fleet with its story, the place of its readings, and the messages that wait for it."""
 
     fleet: Fleet
     device: FleetDevice
@@ -198,7 +198,7 @@ def _fleet(found: Fleet, matching: int) -> Iterator[str]:
 
 
 def _groups(groups: tuple[FleetGroup, ...]) -> Iterator[str]:
-    """Yield how each group is, those with most that is not well first."""
+    """Yield a table of groups, those with most problems first."""
     first = sorted(groups, key=lambda each: each.silent + each.lost, reverse=True)[:_GROUPS]
     yield from table_lines(_GROUPS_HEAD, [_group(each) for each in first])
     if len(groups) > _GROUPS:
@@ -287,7 +287,7 @@ def _device(found: _Device) -> Iterator[str]:
 
 
 def _is(found: _Device) -> Iterator[str]:
-    """Yield where a device hangs, and what it runs."""
+    """Yield a device's gateway or boards, its version, features and clock."""
     device = found.device
     if device.gateway:
         yield f"behind    {device.gateway[:8] if found.gateway is None else _name(found.gateway)}"
@@ -302,7 +302,7 @@ def _is(found: _Device) -> Iterator[str]:
 
 
 def _held(found: _Device) -> Iterator[str]:
-    """Yield what waits for a device, and what has become of its readings on their way."""
+    """Yield the messages that wait for a device, and its readings that were lost or are in transit."""
     device, now_us = found.device, found.fleet.at_us
     if device.waiting:
         oldest = _age(device.waiting_since_us, now_us)

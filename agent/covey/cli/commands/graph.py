@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     """Draw the series.
 
     Raises:
-        LocalError: there is no such device, or it has no readings of that series in that time.
+        LocalError: the device does not exist, or has no such readings in that time.
     """
     since_us = read_us("--since", options.since, _LONGEST_US, 60_000_000)
     columns = min(max(shutil.get_terminal_size().columns - _SCALE - 2, _LEAST_COLUMNS), _MOST_COLUMNS)
@@ -120,8 +120,8 @@ def _scale(place: int, lowest: float, highest: float) -> str:
 
 
 def _rows(window: Window, curve: Curve, lowest: float, highest: float) -> Iterator[str]:
-    """Yield lines of braille characters: a bar from the lowest to the highest value of each interval, and between
-    neighbours a line, which is missing where the device was silent for three times as long as usual."""
+    """Yield lines of braille characters: a bar from the lowest to the highest value of each interval, and a line
+    between neighbours unless the device was silent for more than three times as long as usual."""
     most = _ROWS * _DOTS_HIGH - 1
     dots = [[0] * (window.intervals // _DOTS_WIDE) for _ in range(_ROWS)]
 

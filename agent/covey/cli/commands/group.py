@@ -143,7 +143,7 @@ def _members(options: argparse.Namespace) -> None:
 
 
 def _log(options: argparse.Namespace) -> None:
-    """Print every version, and what it changed."""
+    """Print every version and its changes."""
     with open_device(options) as device:
         manifest = device.pick_group(options.group)
         labels = groups.labels_in(device, manifest)
@@ -152,7 +152,7 @@ def _log(options: argparse.Namespace) -> None:
 
 
 def _uri(options: argparse.Namespace) -> None:
-    """Print the URI on stdout, as scripts want it, and the rest where a person reads."""
+    """Print the URI alone on stdout, for scripts, and the rest on stderr."""
     with open_device(options) as device:
         manifest = device.pick_group(options.group)
         uri, labels = groups.group_uri(device, manifest), groups.labels_in(device, manifest)
@@ -173,7 +173,7 @@ def _diff(options: argparse.Namespace) -> None:
 
 
 def _add(options: argparse.Namespace) -> None:
-    """Let a device in by its keys, and print what it needs to believe that."""
+    """Add a device by its keys, and print the text that lets it accept the group."""
     with open_device(options) as device:
         manifest = device.pick_group(options.group)
         newcomer, invite = groups.add_device(device, manifest, options.keys, options.label, options.capability)
@@ -265,10 +265,10 @@ def _print_change(entry: operators.OrderEntry, options: argparse.Namespace) -> N
 def _confirm_going(
     device: Device, manifest: GroupManifest, target: DeviceKey, options: argparse.Namespace, verb: str
 ) -> None:
-    """Ask whether the device or invite is to go.
+    """Ask for confirmation before a device or invite is removed.
 
     Raises:
-        LocalError: it is this device, or the person does not agree.
+        LocalError: it is this device, or the person declined.
     """
     if target == device.node.identity.signing_public:
         raise LocalError("that is this device", hint="to leave the group: covey group leave")
@@ -285,7 +285,7 @@ def _show_decided(device: Device, decided: Decided, options: argparse.Namespace)
 
 
 def _profile(options: argparse.Namespace) -> None:
-    """Change what is named, then show it; where nothing is named, what the group is called and this device's record."""
+    """Change the group's profile, or this device's record; without changes, print both."""
     of_group = any(each is not None for each in (options.title, options.description, options.avatar))
     if of_group and (options.device or options.label is not None or options.capability):
         raise UsageError("a member's profile and the group's cannot be changed together", hint="use two commands")

@@ -1,4 +1,4 @@
-"""`covey help`: explain a command, one of its actions or the words of the output, or list all commands."""
+"""`covey help`: explain a command, an action or the words of the output, or list all commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the help that is asked for."""
     if options.topic is None:
         text = first_screen()
     elif options.topic == "all" and options.action is None:

@@ -19,7 +19,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make this machine a device."""
     with_passphrase = bool(options.passphrase or options.passphrase_file)
     made = create_device(state_folder(options), options.label, with_passphrase=with_passphrase)
     if options.json:

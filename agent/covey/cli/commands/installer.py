@@ -1,4 +1,4 @@
-"""`covey installer`: what Covey brings to install things on trial with; definitions in `operations.d` name it."""
+"""`covey installer`: the built-in programs that install things on trial; definitions in `operations.d` call them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ def _board(options: argparse.Namespace) -> int:
 
 
 def _said(done: int | str) -> int:
-    """Print a version; return the exit code."""
     if isinstance(done, int):
         return done
     print(done)
@@ -59,7 +58,7 @@ def _said(done: int | str) -> int:
 
 
 def _program(option: str, text: str) -> list[str]:
-    """Return the words of a program and its arguments."""
+    """Return the program and its arguments."""
     try:
         words = shlex.split(text)
     except ValueError as error:

@@ -1,6 +1,6 @@
 """`covey invite`: show a code, a QR code and a URI that let one device join, and wait for it.
 
-`--batch` and `--labels` write a file for each device of a fleet instead, and wait for none.
+`--batch` and `--labels` instead write a file for each device of a fleet, and do not wait.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def batch_options(parser: Parser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a person says of the files: how many, or the labels' file; the other options as they were given."""
+    """The number of files or the file of labels; the other options as they were given."""
 
     count: int | None
     labels: str | None
@@ -84,7 +84,7 @@ class Batch:
         """Return the devices' labels.
 
         Raises:
-            UsageError: it is not clear which, or there are too many.
+            UsageError: the labels are ambiguous, or there are too many.
         """
         if self.labels is not None:
             if self.label_prefix is not None:
@@ -100,7 +100,7 @@ class Batch:
 
 
 def write_batch(device: Device, group: str | None, batch: Batch, *, as_json: bool) -> int:
-    """Write the files, and say what to do with them."""
+    """Write the files, and print what to do with them."""
     if batch.folder is None:
         raise UsageError("no folder is given for the files", hint="covey invite --batch 40 -o DIR")
     labels = batch.all_labels()
@@ -133,7 +133,6 @@ def write_batch(device: Device, group: str | None, batch: Batch, *, as_json: boo
 
 
 def show_prepared(device: Device, *, as_json: bool) -> int:
-    """List the invites in files."""
     found = prepared_invites(device)
     if as_json:
         for each in found:
@@ -184,7 +183,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Open an invite; single use, ten minutes."""
+    """Open an invite for one device, valid for ten minutes."""
     _check_effects(options)
     with open_device(options) as device:
         if options.list:
@@ -204,7 +203,7 @@ _OF_CODES = ("yes", "no_wait", "no_qr")
 
 
 def _check_effects(options: argparse.Namespace) -> None:
-    """Refuse options that change nothing about what is asked for."""
+    """Refuse options that have no effect with the others."""
     for way in ("list", "cancel"):
         if getattr(options, way) not in {None, False}:
             refuse_idle(options, f"--{way}", "group", "to", "batch", "labels", *_OF_FILES, *_OF_INVITES, *_OF_CODES)
@@ -217,7 +216,6 @@ def _check_effects(options: argparse.Namespace) -> None:
 
 
 def _batch(options: argparse.Namespace) -> Batch:
-    """Return what the person says of the files."""
     return Batch(
         options.batch,
         options.labels,
@@ -231,7 +229,7 @@ def _batch(options: argparse.Namespace) -> Batch:
 
 
 def invite_device(device: Device, options: argparse.Namespace, command: str = "covey join") -> int:
-    """Open an invite, and wait for who comes by it; `command` is what the new device calls."""
+    """Open an invite and wait for the joiner; `command` is what to run on the new device."""
     invitation = inviting.open_invitation(
         device,
         options.group,
@@ -251,7 +249,7 @@ def invite_device(device: Device, options: argparse.Namespace, command: str = "c
 
 
 def _wants_code(options: argparse.Namespace) -> bool:
-    """Say whether somebody can accept who comes by a code, and codes can be drawn here."""
+    """Whether to show a code: somebody can accept the joiner here, and codes can be drawn."""
     if not options.yes and options.no_wait:
         return False
     if not inviting.codes_can_be_drawn():
@@ -261,7 +259,7 @@ def _wants_code(options: argparse.Namespace) -> bool:
 
 
 def _print(invitation: OpenInvitation, options: argparse.Namespace, command: str) -> None:
-    """Print the URI on stdout, as scripts want it, and the rest where a person reads."""
+    """Print the URI alone on stdout, for scripts, and the rest on stderr."""
     invite, code = invitation.invite, invitation.code
     uri = invite.to_uri()
     if options.json:
@@ -283,12 +281,12 @@ def _print(invitation: OpenInvitation, options: argparse.Namespace, command: str
 
 
 def _said(code: str, relay_url: str) -> str:
-    """Return what follows the command on the new device."""
+    """Return the arguments of the command for the new device."""
     return inviting.code_at_relay(code, relay_url) or f"{code} --relay {relay_url}"
 
 
 class _Dialogue:
-    """Waits for the joiner, and asks the person about one who comes by the code. Nothing here waits for a key."""
+    """Waits for the joiner, and asks the person about one that comes by the code; no key press is awaited."""
 
     def __init__(self, invitation: OpenInvitation, options: argparse.Namespace) -> None:
         self._invitation = invitation
@@ -297,7 +295,7 @@ class _Dialogue:
         self._decided = options.yes
 
     def run(self) -> int:
-        """Wait, then say what became of it."""
+        """Wait, then print the result."""
         try:
             end = self._invitation.wait(self._look)
         except PairingError as error:
@@ -355,7 +353,7 @@ class _Dialogue:
 
 
 def _invite_member(device: Device, options: argparse.Namespace) -> int:
-    """Send an invitation to a member of another group of ours."""
+    """Invite a member of another group of this device."""
     member, group_id = inviting.invite_member(device, options.group, options.to, tuple(options.capability))
     if options.json:
         print_json({"invited": member.name, "group_id": group_id.hex()})
@@ -368,7 +366,7 @@ def _invite_member(device: Device, options: argparse.Namespace) -> int:
 
 
 def _cancel(device: Device, name: str, *, as_json: bool) -> int:
-    """End a file's invite, or every one that nobody has used: codes, URIs, files, and invitations of members."""
+    """Cancel a file's invite, or every unused one: codes, URIs, files, and invitations of members."""
     cancelled = inviting.cancel_all(device) if name == EVERY else cancel_prepared(device, name)
     if as_json:
         print_json({"cancelled": cancelled})

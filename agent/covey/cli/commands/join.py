@@ -61,7 +61,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Queue the request, durably, and wait for the group's manifest; then be the agent, if that is wanted."""
+    """Queue the request, durably, and wait for the group's manifest; then run the agent, if --run was given."""
     folder, given = state_folder(options), _given(options)  # first: a file may be root's alone
     if options.run:
         return _join(options, folder, given) or _be_agent(folder)
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _given(options: argparse.Namespace) -> str | InviteFile:
-    """Return the code, the URI, or what stands in the file that the person names."""
+    """Return the code, the URI, or the content of the file."""
     if options.code != "-":
         path = Path(options.code)
         return read_invite_file(path) if path.suffix == SUFFIX or path.is_file() else options.code.strip()
@@ -89,7 +89,7 @@ def _be_agent(folder: StateFolder) -> int:
 
 
 def join(opened: Device, options: argparse.Namespace, given: str | InviteFile, *, personal: bool = False) -> int:
-    """Join a group, perhaps that of the person's own devices, by a code, a URI, or what stood in a file."""
+    """Join a group, or the group of the person's own devices, by a code, a URI, or the content of a file."""
     secret = options.enrolment_password_file
     password = None if secret is None else read_text_file(secret).strip()  # before anybody is asked
     patience_s = _patience_s(opened, options, given)
@@ -114,7 +114,7 @@ def join(opened: Device, options: argparse.Namespace, given: str | InviteFile, *
 
 
 def _patience_s(opened: Device, options: argparse.Namespace, given: str | InviteFile) -> float:
-    """Return how long to wait where the person says nothing: ten minutes, or as long as a file is good."""
+    """Return the default time to wait: ten minutes, or as long as the file is valid."""
     if options.timeout is not None:
         return float(options.timeout)
     if isinstance(given, InviteFile):
@@ -123,7 +123,7 @@ def _patience_s(opened: Device, options: argparse.Namespace, given: str | Invite
 
 
 class _Terminal:
-    """Tells the person how the ceremony goes; implements `joining.Witness`."""
+    """Shows the ceremony to a person; implements `joining.Witness`."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -131,15 +131,14 @@ class _Terminal:
         self._met = False
 
     def looking(self) -> None:
-        """Say that the other device is being looked for."""
         print("looking for the other device ...", file=sys.stderr)
 
     def nobody_yet(self) -> None:
-        """Say what to look at."""
+        """Print what to check."""
         print("no answer yet; check the code and the relay", file=sys.stderr)
 
     def refused(self, reason: str) -> None:
-        """Say it, and that it may be anybody's word."""
+        """Print the refusal, which anyone could have sent."""
         print(f"the other side reports: {reason}; if that is plausible, press Ctrl-C and try again", file=sys.stderr)
 
     def met(
@@ -150,7 +149,7 @@ class _Terminal:
         group: PreviewedGroup,
         operators: tuple[PreviewedMember, ...],
     ) -> None:
-        """Show who is there, which group it is to, the words to compare, and who may order this device then."""
+        """Print the inviter, the group, the words to compare, and the operators that this device will obey."""
         self._met = True
         if self._as_json:
             shown, named = to_json(group), [to_json(each) for each in operators]
@@ -169,7 +168,7 @@ class _Terminal:
         print("check that the other device shows the same words; waiting for it to accept ...", file=sys.stderr)
 
     def obeys(self, operators: tuple[PreviewedMember, ...]) -> bool:
-        """Ask where there is a terminal and no option has answered; nobody is obeyed unasked."""
+        """Ask whether to obey the invite's operators, unless an option answers; without a terminal the answer is no."""
         options = self._options
         if not self._met:
             print_operators(operators)
@@ -198,17 +197,16 @@ class _Terminal:
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
     def keeps_own(self) -> None:
-        """Say that no invite decides here whom the device obeys."""
+        """Print that this device keeps its own operators whatever the invite names."""
         print("this device's configuration lists its operators; the invite adds none", file=sys.stderr)
 
     def relay_taken(self, url: str) -> None:
-        """Say which relay is used."""
         print(f"using the invite's relay {printable(url)}", file=sys.stderr)
         warn_of_exposure([url])
 
 
 class _Log(_Terminal):
-    """Tells whoever reads it later how it went: nobody compares anything, and the file says whom to obey."""
+    """Writes the ceremony's steps to a log: nobody compares words, and the file names the operators."""
 
     def __init__(self, options: argparse.Namespace, *, obeys: bool) -> None:
         super().__init__(options)
@@ -218,7 +216,6 @@ class _Log(_Terminal):
         return self._obeys or super()._asks()
 
     def nobody_yet(self) -> None:
-        """Say what is waited for."""
         print("no answer yet: the device that wrote the file may be off; trying again", file=sys.stderr)
 
     def _compare(self, verifier: list[str], operators: tuple[PreviewedMember, ...]) -> None:  # noqa: ARG002 - as above

@@ -32,7 +32,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show keys, this device's or a member's, or replace this device's noise key."""
     with open_device(options) as device:
         if options.action == "rotate":
             rotate_noise_key(device)

@@ -1,4 +1,4 @@
-"""`covey mailbox`: keep sealed envelopes for devices that sleep; hand one's own over; see and empty what is kept."""
+"""`covey mailbox`: keep sealed envelopes for sleeping devices, hand over this device's own, and list or delete them."""
 
 from __future__ import annotations
 

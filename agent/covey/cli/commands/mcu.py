@@ -138,7 +138,7 @@ def _stats(device: Device, options: argparse.Namespace) -> None:
 
 
 def _monitor(device: Device, options: argparse.Namespace) -> None:
-    """Print every change until Ctrl-C."""
+    """Print every change (Ctrl-C to stop)."""
     configured = device.config.bridge.ports
     ports = configured if configured and not options.port else [pick_port(device, options.port)]
 
@@ -179,11 +179,11 @@ def _enrol(device: Device, options: argparse.Namespace) -> None:
 
 
 def _compare(board: Board) -> None:
-    """Have a person compare the fingerprint.
+    """Ask a person to compare the fingerprint.
 
     Raises:
-        LocalError: it is another one.
-        UsageError: nobody is there to compare it.
+        LocalError: it differs.
+        UsageError: there is no terminal to ask on.
     """
     if not sys.stdin.isatty():
         raise UsageError(

@@ -86,7 +86,7 @@ def _send_options(send: Parser) -> None:
 
 
 def _send(options: argparse.Namespace) -> int:
-    """Queue durably; with --wait, also deliver."""
+    """Queue a message durably; with --wait, wait for its delivery."""
     lifetime_us = None if options.expires is None else read_us("--expires", options.expires, _LONGEST_US, 1_000_000)
     expires_s = None if lifetime_us is None else lifetime_us // 1_000_000
     content = options.text.encode() if options.text is not None else _read(options.file)
@@ -138,7 +138,7 @@ def _read(name: str) -> bytes:
 
 
 def _receive(options: argparse.Namespace) -> int:
-    """Print the oldest blob, or all; each is forgotten after it was printed."""
+    """Print the oldest message, or all; each is deleted once it is printed."""
     taken = 0
     with device_api(options) as device:
         for blob in device.receive(options.wait, in_order=options.in_order):
@@ -164,7 +164,7 @@ def _print_blob(blob: Blob, *, as_json: bool) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    """Show what waits; what stands there is forgotten when its recipient has it."""
+    """List queued messages; one is deleted when its recipient has it."""
     if not 0 <= options.limit <= MOST_SHOWN:
         raise UsageError(f"--limit must be between 0 and {MOST_SHOWN}")
     with device_api(options) as device:
@@ -212,7 +212,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    """Return 1 where none was for this device, or some were damaged."""
+    """Return 1 if nothing was for this device, or something was damaged."""
     from covey.app.relays import export_files
 
     total: Counter[str] = Counter()

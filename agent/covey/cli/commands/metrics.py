@@ -1,4 +1,4 @@
-"""`covey metrics`: the device's numbers as OpenMetrics, for any collector that reads text."""
+"""`covey metrics`: the device's metrics in the text format of OpenMetrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print OpenMetrics, or write the older format that node_exporter reads."""
+    """Print OpenMetrics, or write the older format of node_exporter."""
     with device_api(options) as device:
         if options.textfile is not None:
             write_metrics(device.metrics("prometheus"), Path(options.textfile).absolute())

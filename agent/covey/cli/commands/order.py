@@ -1,4 +1,4 @@
-"""`covey order`: have devices run an action, and see what operators ordered and how it went on each device."""
+"""`covey order`: run an action on devices, and show the orders of operators and their results."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _arguments(words: list[str], option: str, example: str) -> dict[str, str]:
 
 
 def _secrets(names: list[str], files: dict[str, str]) -> dict[str, str]:
-    """Return secret arguments: for each name a line of stdin, or what a person types; further ones from files."""
+    """Return secret arguments: one line of stdin, or one answer, for each name; further ones from files."""
     for name in names:
         if "=" in name:
             raise UsageError(
@@ -189,7 +189,7 @@ def _refused(device: Device, options: argparse.Namespace) -> None:
 
 
 def _tallies(device: Device, manifest: GroupManifest) -> dict[str, dict[str, int]]:
-    """Return for every command and setting, by its id, the numbers of devices by result."""
+    """Return the numbers of devices by result, by the ID of a command or setting."""
     commands = command_reports.tallies(device, manifest)
     found = setting_orders.setting_tallies(device, manifest)
     for order, counts in commands.items():

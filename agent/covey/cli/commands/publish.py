@@ -1,4 +1,4 @@
-"""`covey publish`: readings from a file or stdin into the outbox."""
+"""`covey publish`: queue readings from a file or stdin."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Queue every reading durably, or say which line is wrong and what was queued before it."""
+    """Queue every reading durably, or name the wrong line and the number of readings queued before it."""
     with ExitStack() as open_now:
         device = open_now.enter_context(device_api(options))
         source = open_now.enter_context(_source(options.file))

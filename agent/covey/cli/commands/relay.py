@@ -89,7 +89,7 @@ def _remove(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    """Make what is missing, say where it is, and serve."""
+    """Create the missing files, print the address, and serve."""
     from covey.app.relays.relay_server import serve_relay
     from covey.app.relays.serving_relay import found_address, prepare_relay
 

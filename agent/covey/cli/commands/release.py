@@ -1,4 +1,4 @@
-"""`covey release`: bring a file to one wave of devices after the other, and stop where too many fare badly."""
+"""`covey release`: roll out a file in waves of devices, and stop if too many fail."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _add_follow_up(actions: Actions) -> None:
-    """Add what is done about a release that was begun."""
+    """Add the actions for a release that has started."""
     status = actions.add("status", on_device(_status), "show the progress of a release on each device", also=["show"])
     halt = actions.add("pause", on_device(_pause), "pause a release: no further device starts")
     end = actions.add("abort", on_device(_abort), "cancel on devices that have not started; roll back trials")
@@ -134,7 +134,7 @@ def _abort(device: Device, options: argparse.Namespace) -> None:
 
 
 def _seen_within_us(text: str) -> int | None:
-    """Read how long ago a device may have been seen; None: as its signs of life say, 0: that is not looked at."""
+    """Return within which time a device must have been seen; None: judge by its heartbeats, 0: any time."""
     how, _, within = text.partition(":")
     if how == "seen" and within:
         return read_us("--health seen", within, _LONGEST_US, _MINUTE_US)
@@ -151,7 +151,7 @@ def _percent(text: str) -> int:
 
 
 def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json: bool) -> int:
-    """Give one wave after the other, as they come to be ready, and print how it ends."""
+    """Start each wave when it is ready, and print the result."""
     if not as_json:
         print(
             f"release {found.id[:8]}; if this command ends early, continue: covey release resume {found.id[:8]}",
@@ -226,7 +226,7 @@ def _print(device: Device, found: Release, *, as_json: bool) -> None:
 
 
 def _hint(found: Release) -> str:
-    """Return what a person can do about how a release stands."""
+    """Return what a person can do about the state of a release."""
     match found.state:
         case "awaits approval":
             return _agreement(found)

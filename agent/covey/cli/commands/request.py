@@ -1,4 +1,4 @@
-"""`covey request`: list, accept or decline invitations to further groups; ask for one; change one's mind."""
+"""`covey request`: list, accept or decline invitations to further groups, or ask for one."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _age(device: Device, at_us: int) -> str:
 
 
 def _members(invitation: WaitingInvitation) -> str:
-    """Return how many members there are, and whom the inviter names."""
+    """Return the number of members, and those that the inviter names."""
     if invitation.members is None:
         return "-"
     shown = ", ".join(printable(each.label) or each.name for each in invitation.shown)

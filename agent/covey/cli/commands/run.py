@@ -16,6 +16,5 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run until SIGTERM or Ctrl-C."""
     run_agent(state_folder(options), lambda device: configured_roles(device, sensors=not options.no_sensors))
     return 0

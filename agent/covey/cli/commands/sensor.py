@@ -1,4 +1,4 @@
-"""`covey sensor list|try`: the sensors that the configuration names."""
+"""`covey sensor list|try`: the configured sensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`covey serve-action UNIT`: do one action for the machine's agent; `covey-action@.service` runs it."""
+"""`covey serve-action UNIT`: run one action for the machine's agent; started by `covey-action@.service`."""
 
 from __future__ import annotations
 

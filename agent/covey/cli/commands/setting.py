@@ -1,4 +1,4 @@
-"""`covey setting`: change a setting of many devices at once, and see what became of it."""
+"""`covey setting`: change a setting of many devices at once, and show the results."""
 
 from __future__ import annotations
 
@@ -125,14 +125,14 @@ def _give(device: Device, options: argparse.Namespace, value: str | bool | int |
 def _ordered(
     device: Device, manifest: GroupManifest, options: argparse.Namespace, order: OrderEntry, devices: int
 ) -> int:
-    """Show an order, and wait for what becomes of it where that is wanted; return the exit code."""
+    """Print an order, and with --wait its results; return the exit code."""
     if not (options.json and options.wait):
         _show_order(options, order, devices)
     return _wait(device, manifest, options, order) if options.wait else 0
 
 
 def _wait(device: Device, manifest: GroupManifest, options: argparse.Namespace, order: OrderEntry) -> int:
-    """Wait until every device has said what it makes of a setting, and show what; return the exit code."""
+    """Wait until every device has reported on a setting, and print the results; return the exit code."""
 
     def found() -> list[setting_orders.SettingDifference]:
         every = setting_orders.differences(device, manifest, options.selector, options.setting)
@@ -188,7 +188,7 @@ def _get(device: Device, options: argparse.Namespace) -> None:
 
 
 def _check_beginning(name: str) -> None:
-    """Refuse what no setting begins with: a word that was to say what to do, as a rule."""
+    """Refuse a name that starts no setting: usually a mistyped action."""
     known = (*settings(), APPLICATION_PREFIX)
     if not name.startswith(APPLICATION_PREFIX) and not any(key.startswith(name) for key in known):
         near = nearest(name, (*_ACTIONS, *settings()), 1)
@@ -248,14 +248,14 @@ def _history(device: Device, options: argparse.Namespace) -> None:
 
 
 def _state(each: setting_orders.SettingDifference) -> str:
-    """Return what a device says; of what has gone back, to what, if it tells."""
+    """Return what a device reports; for a reverted setting also the value that is in use."""
     if each.state == setting_orders.REVERTED and each.value is not None:
         return f"{each.state} to {_value(each.value)}"
     return each.state or "no report yet"
 
 
 def _standing(each: setting_orders.SettingEntry) -> str:
-    """Return why an order does not hold where it should."""
+    """Return why an order is not in force, or which devices reverted it."""
     if not each.counts:
         return "not in force"
     if not each.reverted:

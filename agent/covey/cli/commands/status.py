@@ -1,4 +1,4 @@
-"""`covey status`: is it well, what is waiting, for whom, since when, and who was heard."""
+"""`covey status`: this device's state, its queued messages, and when it last heard other devices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show one screen."""
     with device_api(options) as device:
         status = device.status()
     if options.json:

@@ -1,4 +1,4 @@
-"""`covey support-bundle FILE`: what somebody who helps needs to know, and nothing that this device keeps secret."""
+"""`covey support-bundle FILE`: collect information for whoever helps, without secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the bundle; a part that cannot be told says why, by code."""
+    """Write the bundle; for a part that cannot be read it contains the error's code."""
     if options.file == "-":
         sys.stdout.buffer.write(support_bundle(state_folder(options), offline=options.offline))
         return 0

@@ -16,7 +16,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the list of names, or one file."""
     if options.name is not None:
         print(shipped_files.read(options.name), end="")
     elif options.json:

@@ -1,7 +1,7 @@
-"""`covey tables run|query|shell|export|report|views|delete|retain`: hand over to a program of its own.
+"""`covey tables run|query|shell|export|report|views|delete|retain`: start the program that works with tables.
 
-What reads and writes tables (pyarrow, DuckDB, Spark) never enters this process. The words are checked here, so that
-mistakes are told where none of it is installed.
+The packages that read and write tables (pyarrow, DuckDB, Spark) never enter this process. The arguments are checked
+here, so that mistakes are reported even where these packages are not installed.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _EXAMPLES = {
 
 
 def _delete(options: argparse.Namespace) -> None:
-    """Note in a group's history what is to go, delete it, and note what went (`deletion_notes`).
+    """Record in a group's history what will be deleted, delete it, and record the result (`deletion_notes`).
 
     Raises:
-        CoveyError: there is no device here to sign a note, and nothing was deleted; or the note cannot be written.
+        CoveyError: no device here can sign the record, and nothing was deleted; or it cannot be written.
     """
     _check_installed()
     noted = not (options.dry_run or options.no_note)
@@ -79,7 +79,7 @@ def _delete(options: argparse.Namespace) -> None:
 
 
 def _deletion(options: argparse.Namespace, *, dry_run: bool) -> dict[str, Any]:
-    """Have rows deleted, or counted; where that fails it has been told, and this process ends, too."""
+    """Delete rows, or count them; if the program fails, exit with its code, as it has printed the reason."""
     words = [options.action, str(options.tables), "--json"] + (["--dry-run"] if dry_run else [])
     words += ["--author", options.author] if options.action == "delete" else ["--days", str(options.days)]
     program = [sys.executable, "-P", "-m", "covey_ingest", *words]
@@ -118,7 +118,7 @@ def _hand_over(options: argparse.Namespace) -> None:
 
 
 def _become(words: list[str]) -> None:
-    """Become the program that reads and writes tables.
+    """Replace this process by the program that works with tables.
 
     Raises:
         ConfigurationError: it is not installed here.

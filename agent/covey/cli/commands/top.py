@@ -1,7 +1,7 @@
-"""`covey top`: the device as it lives, drawn anew every other second; q ends it.
+"""`covey top`: this device's status, redrawn every other second; q ends it.
 
-Where nobody looks (no terminal) or with --once, one picture is printed. The picture is `covey status` and the
-difference of two of them, so that looking costs the agent no more than asking.
+Without a terminal, or with --once, it prints one picture: `covey status` and the difference between two of them, so
+that it costs the agent no more than a query.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw until somebody has seen enough."""
     interval_s = read_interval(options.interval)
     view = _View(options)
     if options.once or not sys.stdout.isatty():
@@ -46,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _View:
-    """Two looks at one device."""
+    """Compares two looks at one device."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -54,17 +53,15 @@ class _View:
         self._now: tuple[float, Status] | None = None
 
     def look(self) -> None:
-        """Ask how it is."""
         with device_api(self._options) as device:
             self._before, self._now = self._now, (time.monotonic(), device.status())
 
     def picture(self) -> Iterator[str]:
-        """Look, and yield what is seen."""
+        """Look, and yield the picture."""
         self.look()
         return self.lines()
 
     def lines(self) -> Iterator[str]:
-        """Yield the picture."""
         assert self._now is not None
         status = self._now[1]
         yield from overview(status)
@@ -80,7 +77,7 @@ class _View:
             yield from table_lines(BOARDS_HEAD, list(boards(status)))
 
     def _rates(self) -> Iterator[str]:
-        """Yield a line with what moves; the first look knows no rate."""
+        """Yield a line of rates; the first look has none."""
         assert self._now is not None
         if self._before is None:
             yield "rates    -"
@@ -91,7 +88,7 @@ class _View:
 
 
 def _moved(status: Status) -> dict[str, int]:
-    """Return what has been moved in all, by name."""
+    """Return the totals of moved messages and bytes, by name."""
     counters = status.counters
     return {
         "readings published": counters.get("published_readings", 0),

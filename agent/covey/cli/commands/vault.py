@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def add_erasing(actions: Actions) -> tuple[Parser, Parser]:
-    """Add the two actions."""
+    """Add the two actions that erase."""
     delete = actions.add(
         "delete",
         _delete,
@@ -74,7 +74,7 @@ def _retain(options: argparse.Namespace) -> int:
 
 
 def _erase(device: Device, options: argparse.Namespace, due: ErasureDue, what: str) -> int:
-    """Note it, erase it, and note what went (`deletion_notes`)."""
+    """Record it, erase it, and record the result (`deletion_notes`)."""
     intent = None
     if not (options.dry_run or options.no_note):
         intent = note_intent(device, options.group, f"{what} from the vault")
@@ -351,6 +351,6 @@ def _remove_reader(device: Device, options: argparse.Namespace) -> None:
 
 @contextmanager
 def _progress(verb: str, what_stays: str = _GOES_ON) -> Iterator[Progress]:
-    """Tell a person at a terminal how far it is, and whoever interrupts it what stays."""
+    """Show progress on a terminal; on Ctrl-C, print what remains."""
     with explained_interruption(lambda: what_stays.format(verb)), ProgressLine() as line:
         yield lambda node, done, of: line.show(f"{node[:8]}: {done} of {of} {verb}", last=done == of)

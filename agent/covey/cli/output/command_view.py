@@ -1,4 +1,4 @@
-"""What has become of a command on each device, as people read it, and waiting for it."""
+"""Print the result of a command on each device, and wait for it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ _DAY_US = 86_400_000_000
 
 
 def wait_options(parser: Parser) -> None:
-    """Add --wait, and for how long."""
     parser.add_argument(
         "--wait", action="store_true", help="wait until all devices have reported; exit codes: 'covey help all'"
     )
@@ -44,7 +43,7 @@ def wait_options(parser: Parser) -> None:
 
 
 def seconds_to_wait(*, wait: bool, timeout: float | None) -> float:
-    """Return for how long to wait by these options, 0 without --wait.
+    """Return how long to wait, 0 without --wait.
 
     Raises:
         UsageError: --timeout is given without --wait.
@@ -55,7 +54,7 @@ def seconds_to_wait(*, wait: bool, timeout: float | None) -> float:
 
 
 def print_ordered(given: OrderedCommand) -> None:
-    """Print that a command was given, and for whom."""
+    """Print an order that was given, and its number of devices."""
     short, devices = given.order.id[:8], count(given.devices, "device")
     if given.obeying < given.devices:
         devices += f", {given.devices - given.obeying} of which allow no orders"
@@ -68,14 +67,14 @@ def print_ordered(given: OrderedCommand) -> None:
 
 
 def lacking(order: OrderEntry) -> str:
-    """Return who must still approve an order, and by which command; empty if nobody."""
+    """Return how many operators must still approve an order, and the command for it; empty if none."""
     missing = order.needed - len(order.signers)
     more = count(missing, "more operator")
     return f"{more} must approve it: covey order approve {order.id[:8]}" if missing > 0 else ""
 
 
 def wait_for_devices(device: Device, manifest: GroupManifest, order: str, options: argparse.Namespace) -> int:
-    """With --wait, wait until every device has reported on an order, and show what; return the exit code.
+    """With --wait, wait until every device has reported on an order, and print the results; return the exit code.
 
     Args:
         order: its whole id.
@@ -114,7 +113,7 @@ def _command(device: Device, manifest: GroupManifest, order: str) -> CommandRepo
 
 
 def show_command(report: CommandReport, now_us: int, *, as_json: bool) -> None:
-    """Print a command, and what has become of it."""
+    """Print a command and its results."""
     if as_json:
         print_json({**to_json(report), "outcomes": dict(report.outcomes)})
         return
@@ -129,13 +128,13 @@ def show_command(report: CommandReport, now_us: int, *, as_json: bool) -> None:
 
 
 def device_rows(devices: Iterable[DeviceOutcome]) -> tuple[list[str], list[tuple[object, ...]]]:
-    """Return the heads and the rows of a table of what has become of a command on each device."""
+    """Return the heading and the rows of a table of a command's results, one for each device."""
     rows = [_row(each) for each in sorted(devices, key=lambda each: OUTCOMES.index(each.outcome))]
     return ["device", "state", "exit", "took", "ended", "output", "why"], rows
 
 
 def whom_results_go_to(report: CommandReport) -> str:
-    """Return who is told what becomes of a command, in one line, for a device that is not."""
+    """Return in one line which devices receive a command's results, for a device that does not."""
     author = report.order.author in report.hearers
     collectors = len(report.hearers) - author
     who = []
@@ -152,7 +151,6 @@ def standing(*, counts: bool, signed: int, needed: int) -> str:
 
 
 def show_order(order: OrderEntry) -> None:
-    """Print an order of whatever kind, on lines."""
     print_fields(
         {
             "order": order.id,
@@ -190,7 +188,7 @@ def _row(each: DeviceOutcome) -> tuple[object, ...]:
 
 
 def summary(report: CommandReport, now_us: int) -> str:
-    """Return how many devices have done what, in one line."""
+    """Return in one line how many devices there are of each result."""
     return ", ".join(_parts(report, now_us)) or "no devices"
 
 
@@ -212,7 +210,7 @@ def _parts(report: CommandReport, now_us: int) -> Iterator[str]:
 
 
 def since_text(at_us: int, now_us: int) -> str:
-    """Return since when something is so, as people say it: `for 3 h`, `since Tuesday`, `since 2026-11-02`; in UTC."""
+    """Return how long something has lasted: `for 3 h`, `since Tuesday`, `since 2026-11-02`; in UTC."""
     if now_us - at_us < _DAY_US:
         return f"for {duration(max(0, now_us - at_us) // 1_000_000)}"
     if now_us - at_us < 6 * _DAY_US:
@@ -221,7 +219,6 @@ def since_text(at_us: int, now_us: int) -> str:
 
 
 def print_output(lines: Iterator[str], shown: DeviceOutcome) -> None:
-    """Print what a device's program wrote."""
     for line in lines:
         print(line)
     if shown.cut:

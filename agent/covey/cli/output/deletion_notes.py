@@ -1,7 +1,8 @@
-"""What is deleted for good is noted in a group's history, signed by the device of this machine: before, and after.
+"""Record a deletion in a group's history, signed by this device, before and after it.
 
-1. Before anything goes, a note says what is to go. Where it cannot be written nothing is deleted.
-2. Another one, about that one, says what went. Where only the first stands, the deletion was interrupted, or it failed.
+1. Before a deletion, a note says what will be deleted. If the note cannot be written, nothing is deleted.
+2. A second note, a reply to the first, says what was deleted. A first note alone means that the deletion was
+interrupted or failed.
 """
 
 from __future__ import annotations
@@ -18,16 +19,15 @@ if TYPE_CHECKING:
 
 
 def add_note_options(parser: Parser) -> None:
-    """Add --group and --no-note."""
     group_option(parser)
     parser.add_argument("--no-note", action="store_true", help="do not post a note in the group's history")
 
 
 def note_intent(device: Device, group: str | None, what: str) -> Operation:
-    """Say in a group's history what is to be deleted (rule 1).
+    """Record in a group's history what will be deleted (rule 1).
 
     Raises:
-        ConfigurationError: it cannot be said.
+        ConfigurationError: the note cannot be written.
     """
     try:
         line = f"about to delete {what}"
@@ -37,13 +37,13 @@ def note_intent(device: Device, group: str | None, what: str) -> Operation:
 
 
 def note_result(device: Device, group: str | None, intent: Operation, what: str) -> None:
-    """Say what was deleted (rule 2)."""
+    """Record what was deleted (rule 2)."""
     line, about = f"deleted {what}", intent.id.hex()
     write_note(device, device.pick_group(group), line.encode(), "text/plain", about, None, typed=True)
 
 
 def unnoted(error: Exception) -> ConfigurationError:
-    """Return what to say where there is nobody to sign a note."""
+    """Return the error for a machine without a device that can sign a note."""
     return ConfigurationError(
         f"the deletion cannot be noted in a group's history: {error}",
         hint="run it on a device in a group and choose the group with --group; or delete without a note: --no-note",

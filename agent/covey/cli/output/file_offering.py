@@ -1,4 +1,4 @@
-"""Offering a file to a group, and a patch of it, while a person waits."""
+"""Offer a file, or a patch of it, to a group, while a person waits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def offer_options(parser: Parser) -> None:
-    """Add the file, what it is called, and what a patch is made from."""
+    """Add the options for a file, its name, and the base of a patch."""
     parser.add_argument("file", metavar="FILE", help="file of at most 100 MiB")
     parser.add_argument("--name", metavar="NAME", help="name for members (default: name of the file)")
     parser.add_argument("--base", metavar="REF", help="also offer a patch from this earlier version: its name or id")
@@ -38,7 +38,7 @@ def put_with_progress(
     *,
     pinned: bool = True,
 ) -> GroupFile:
-    """Offer a file, and show how far it is; raises what `put_file` raises."""
+    """Offer a file and show progress; raises the errors of `put_file`."""
     size = path.stat().st_size if path.is_file() else 0
     with explained_interruption(lambda: "nothing was offered"), ProgressLine() as line:
 
@@ -57,9 +57,9 @@ def offer_patch_with_progress(
     what_stays: str,
     readers: Collection[NoisePublic] = (),
 ) -> GroupFile | None:
-    """Offer a patch, and show for how long it has been made; raises what `offer_patch` raises.
+    """Offer a patch and show how long it takes; raises the errors of `offer_patch`.
 
-    `what_stays` is said where Ctrl-C ends it, and ends.
+    Ctrl-C ends it, and prints `what_stays`.
     """
     name = printable(base.file.name)
     with explained_interruption(lambda: what_stays), ProgressLine() as line:
@@ -75,7 +75,7 @@ def offer_patch_with_progress(
 
 
 def patch_text(offer: GroupFile, base: GroupFile, patch: GroupFile | None) -> str:
-    """Return what a patch saves, or that none is offered."""
+    """Return how much a patch saves, or that none is offered."""
     name = printable(base.file.name)
     if patch is None:
         return f"no patch offered: from '{name}' it would be about as large as the file"

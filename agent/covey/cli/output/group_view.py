@@ -1,4 +1,4 @@
-"""A group and its members, for people and as JSON values."""
+"""Print a group and its members, or return them as JSON values."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 def show_group(
     manifest: GroupManifest, profile: GroupProfile, own: DeviceKey, labels: DeviceLabels, votes: Sequence[OpenVote] = ()
 ) -> None:
-    """Print a manifest for people, under what the group is called, and what its admins vote about.
-
-    `labels` know former members, too.
-    """
+    """Print a manifest, the group's profile and its open votes; `labels` includes former members."""
     show_profile(manifest, profile)
     state = (
         f"issued by {labels.named(manifest.issuer)}"
@@ -54,7 +51,7 @@ def show_group(
 
 
 def show_profile(manifest: GroupManifest, profile: GroupProfile) -> None:
-    """Print which group it is, and what it is called, for people."""
+    """Print the group's ID, version and profile."""
     print(f"group    {manifest.group_id.hex()}")
     if profile.title:
         print(f"title    {printable(profile.title)}")
@@ -65,7 +62,7 @@ def show_profile(manifest: GroupManifest, profile: GroupProfile) -> None:
 
 
 def show_members(members: Sequence[Member], own: DeviceKey, *, as_json: bool) -> None:
-    """Print members with their fingerprints: two labels may look alike, two fingerprints do not."""
+    """Print members with their fingerprints, which tell two similar labels apart."""
     if as_json:
         print_json([_member_as_json(member) for member in members])
         return
@@ -84,13 +81,12 @@ def show_members(members: Sequence[Member], own: DeviceKey, *, as_json: bool) ->
 
 
 def _capabilities(member: Member) -> str:
-    """Return what a member does in the group; of a board, too, what it does not get."""
+    """Return a member's capabilities, and for a board also what it does not receive."""
     said = ", ".join(printable(each) for each in member.capabilities) or "-"
     return f"{said} (gets no group messages)" if member.is_board else said
 
 
 def _member_as_json(member: Member) -> dict[str, object]:
-    """Return a member as JSON values."""
     return {
         "name": member.name,
         "fingerprint": fingerprint(member.keys.signing_public),
@@ -107,7 +103,7 @@ def _member_as_json(member: Member) -> dict[str, object]:
 def group_as_json(
     manifest: GroupManifest, profile: GroupProfile, labels: DeviceLabels, votes: Sequence[OpenVote] = ()
 ) -> dict[str, object]:
-    """Return a manifest, how the group is described, and its open votes as JSON; `labels` as for `show_group`."""
+    """Return a manifest, the group's profile and its open votes as JSON; `labels` as for `show_group`."""
     avatar = profile.avatar
     return {
         "group_id": manifest.group_id.hex(),

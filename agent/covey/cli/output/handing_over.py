@@ -1,4 +1,4 @@
-"""What `covey message send` and `covey mailbox` say of what is handed over to mailboxes."""
+"""Hand messages to mailboxes, for `covey message send` and `covey mailbox`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAIT_S = 30.0
 
 
 def hand_over(device: DeviceApi, to: str | None, seconds: float) -> HandedOver:
-    """Have what waits go to mailboxes, and wait until they have it."""
+    """Hand queued messages to mailboxes, and wait until they have them."""
     stays = "messages that no mailbox holds yet stay queued; to wait again: covey mailbox hand-over"
     with explained_interruption(lambda: stays):
         return device.hand_over(to, seconds)
@@ -27,7 +27,8 @@ def hand_over(device: DeviceApi, to: str | None, seconds: float) -> HandedOver:
 def report_handed_over(
     device: DeviceApi, found: HandedOver, *, as_json: bool, sent: dict[str, int] | None = None
 ) -> int:
-    """Say for whom somebody has it all, and for whom nobody; return the exit code. `sent` is said beside, in JSON."""
+    """Print the recipients whose messages a mailbox has, and the others; return the exit code. `sent` is added to the
+    JSON."""
     labels = {} if as_json and not found.open else {each.device: each.label for each in device.status().members}
     if as_json:
         print_json({**(sent or {}), **to_json(found)})

@@ -1,4 +1,4 @@
-"""Waiting, with a person, for the group that this device has asked to join."""
+"""Wait for the group that this device has asked to join."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from covey.core.ids import GroupId, printable
 
 
 def print_operators(operators: Sequence[PreviewedMember]) -> None:
-    """Tell the person who may order the new device from now on, by the invite."""
+    """Print the operators that the new device obeys by the invite."""
     for index, each in enumerate(operators):
         head = "operators:" if index == 0 else ""
         print(f"{head:<17} {each.name} {each.fingerprint} {printable(each.label)}".rstrip(), file=sys.stderr)
@@ -26,7 +26,7 @@ def print_operators(operators: Sequence[PreviewedMember]) -> None:
 
 
 def wait_for_group(device: Device, group_id: GroupId, seconds: float, *, as_json: bool) -> int:
-    """Wait until the inviter has let this device in, and show the group; return the exit code."""
+    """Wait until the inviter lets this device in, and print the group; return the exit code."""
     if lacks_account(device):
         print("note: this device has no account at the relay and cannot send: see 'covey relay'", file=sys.stderr)
     print("asking to join ...", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Kinds of sensors and doors, with what an entry of each may say: for `covey sensor kinds` and `covey door kinds`."""
+"""Kinds of sensors and doors with their settings, for `covey sensor kinds` and `covey door kinds`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def print_kinds(kinds: Sequence[ListedKind], *, as_json: bool) -> None:
-    """Print kinds as a table, a row for each setting."""
+    """Print a table with a row for each setting of each kind."""
     if as_json:
         print_json([to_json(each) for each in kinds])
         return

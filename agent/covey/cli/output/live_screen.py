@@ -1,4 +1,4 @@
-"""A picture of a few lines that is drawn anew every other second, on the whole terminal; q ends it."""
+"""A screen that is redrawn every other second; q ends it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 
 
 def interval_option(parser: Parser, seconds: float = 2.0) -> None:
-    """Add how long to wait between two pictures."""
     seconds_option(parser, "--interval", f"time between two pictures (default: {seconds:g})", seconds)
 
 
 def read_interval(seconds: float) -> float:
-    """Return the seconds between two pictures, as they were asked for.
+    """Return the seconds between two pictures.
 
     Raises:
         UsageError: out of bounds.
@@ -37,10 +36,10 @@ def read_interval(seconds: float) -> float:
 
 
 def watch(look: Look, interval_s: float, otherwise: str) -> None:
-    """Draw until somebody has seen enough.
+    """Draw until q or Ctrl-C.
 
     Raises:
-        UsageError: this terminal cannot be drawn on; `otherwise` is the command that needs none.
+        UsageError: this terminal cannot be drawn on; `otherwise` is the command that needs no terminal.
     """
     import curses
 
@@ -73,7 +72,7 @@ def _live(screen: curses.window, look: Look, interval_s: float) -> None:
 
 
 def _draw(screen: curses.window, lines: list[str]) -> None:
-    """Show as much as fits."""
+    """Draw as many lines as fit."""
     height, width = screen.getmaxyx()
     screen.erase()
     for place, line in enumerate(lines[:height]):

@@ -1,4 +1,4 @@
-"""One line that tells a person who waits how far it is, no longer than the terminal is wide."""
+"""A progress line on stderr, no longer than the terminal is wide."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _COLUMNS = 80
 
 
 def bar_text(done: int, whole: int) -> str:
-    """Return a bar, and how much of the whole is done: `[##########..........] 50 %`."""
+    """Return a progress bar: `[##########..........] 50 %`."""
     share = min(1.0, done / whole) if whole else 1.0
     filled = int(share * _BAR)
     return f"[{'#' * filled}{'.' * (_BAR - filled)}] {int(100 * share)} %"
 
 
 class ProgressLine:
-    """A line of stderr that is redrawn on a terminal, and leaves it at the end; elsewhere nothing.
+    """A line of stderr, redrawn on a terminal; elsewhere nothing.
 
-    `plain`: where there is no terminal, each text is printed as a line, once.
+    `plain`: without a terminal, print each text once, as a line.
     """
 
     def __init__(self, *, plain: bool = False) -> None:
@@ -34,7 +34,7 @@ class ProgressLine:
         self._text = ""
 
     def show(self, text: str, *, last: bool = False) -> None:
-        """Show a text, on a terminal at most ten times a second; the last one in any case."""
+        """Show a text, on a terminal at most ten times a second; the last one always."""
         if self._terminal and (last or time.monotonic() - self._shown_at > _REDRAWN_S):
             self._shown_at = time.monotonic()
             print(f"\r\033[K{text[: _columns() - 1]}", end="", file=sys.stderr, flush=True)  # a wrapped one stays
@@ -43,13 +43,12 @@ class ProgressLine:
         self._text = text
 
     def __enter__(self) -> Self:
-        """Begin."""
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        """Leave the line, for what comes after it."""
+        """End the line."""
         if self._terminal and self._shown_at:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 

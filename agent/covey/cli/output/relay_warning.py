@@ -1,4 +1,4 @@
-"""What a person is told who names a relay without TLS beyond the own networks."""
+"""The warning for a relay without TLS outside the local networks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from covey.core.ids import printable
 
 
 def warn_of_exposure(urls: Iterable[str]) -> None:
-    """Say of each relay's URL that it has the password cross foreign networks in the clear, if it has."""
+    """Warn of each relay whose URL makes the password cross foreign networks unencrypted."""
     for url in urls:
         if exposes_password(url):
             print(

@@ -1,4 +1,4 @@
-"""A device's status as people read it: lines about the device itself, and a row for each other one."""
+"""A device's status for people: lines about the device itself, and a row for each other device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SENSORS_HEAD = ("sensor", "since", "last reading", "state")
 
 
 def _files(content: ContentStatus) -> str:
-    """Return what is said of the files of groups."""
+    """Return the line about the groups' files."""
     text = f"{count(content.here, 'file')} here"
     for number, what in ((content.wanted, "on the way"), (content.wrong, "wrong")):
         text += f", {number} {what}" if number else ""
@@ -83,7 +83,7 @@ def overview(status: Status) -> Iterator[str]:
 
 
 def _kept(status: Status) -> Iterator[str]:
-    """Say what is kept here of files, and for others."""
+    """Yield the lines about files and envelopes that are kept here."""
     if status.content is not None:
         yield f"files    {_files(status.content)}"
     if (mailbox := status.mailbox) is not None:
@@ -92,7 +92,7 @@ def _kept(status: Status) -> Iterator[str]:
 
 
 def _orders(status: Status) -> str:
-    """Say who may order this device, and what came of that."""
+    """Yield the lines about operators and the results of their orders."""
     obeyed, threshold = status.operators.obeyed, status.operators.threshold
     if not obeyed:
         return "obeys no operator" + what_came(status.counters)
@@ -106,7 +106,7 @@ def _orders(status: Status) -> str:
 
 
 def what_came(counters: Mapping[str, int]) -> str:
-    """Return what has become of commands, and how many orders had no say here, as far as there are any."""
+    """Return the numbers of commands by result, and of refused orders."""
     became = [f"{number} {name.removeprefix(_BECAME)}" for name, number in counters.items() if name.startswith(_BECAME)]
     text = f"; commands: {', '.join(became)}" if became else ""
     tried = sum(number for name, number in counters.items() if name.startswith(_TRIED))
@@ -114,7 +114,7 @@ def what_came(counters: Mapping[str, int]) -> str:
 
 
 def history_line(history: HistoryStatus) -> str:
-    """Return how much of a history is here, and whether anything is known to be missing, from whom."""
+    """Return how much of a history is here, and which members hold operations that are missing."""
     gone = f" ({history.deleted} of them deleted)" if history.deleted else ""
     parts = [count(history.operations, "operation") + gone]
     for each in history.fetching:
@@ -138,7 +138,7 @@ def history_line(history: HistoryStatus) -> str:
 
 
 def devices(status: Status) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each other device: who waits for something first, then who was heard last."""
+    """Yield a row for each other device: first those with waiting messages, then by when they were last heard."""
     queues = {each.recipient: each for each in status.queues}
     members = {each.device: each for each in status.members}
     gone = [each for each in status.queues if each.recipient not in members and each.queued]
@@ -182,14 +182,14 @@ def boards(status: Status) -> Iterator[tuple[object, ...]]:
 
 
 def sensors(status: Status) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each sensor that the configuration names, as the agent last knew it."""
+    """Yield a row for each configured sensor, as the agent last knew it."""
     for each in status.sensors:
         read = "never" if each.last_reading_seconds is None else f"{duration(each.last_reading_seconds)} ago"
         yield printable(each.name), duration(each.seconds), read, printable(each.state) + dropped_text(each.dropped)
 
 
 def duration(seconds: int) -> str:
-    """Return a time as people say it: in one unit."""
+    """Return a time in one unit."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= length:
             return f"{seconds // length} {unit}"

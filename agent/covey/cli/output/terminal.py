@@ -1,4 +1,4 @@
-"""What commands read from a person and show one: JSON, tables, a question, a small file, what Ctrl-C left."""
+"""Terminal input and output: JSON, tables, questions, small files, and the notice after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTLY = 3
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document on stdout; what a terminal would act on stands there as an escape sequence of JSON."""
+    """Print one JSON document on stdout; control characters are JSON escapes."""
     text = json.dumps(value, ensure_ascii=False)
     print(text if text.isprintable() else "".join(map(_escaped, text)))
 
@@ -32,19 +32,18 @@ def _escaped(character: str) -> str:
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print columns, each as wide as its widest cell."""
     for line in table_lines(head, rows):
         print(line)
 
 
 def print_fields(fields: Mapping[str, object], width: int = 13) -> None:
-    """Print a line for each field: its name, and after so many columns what it is; nothing is a dash."""
+    """Print a line for each field, with values aligned at column `width`; an empty value is a dash."""
     for name, value in fields.items():
         print(f"{name.replace('_', ' '):<{width}} {printable(str(value or '-'), _CELL)}")
 
 
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Yield columns, each as wide as its widest cell; None is a dash. No cell has control or bidi characters."""
+    """Yield the lines of a table with aligned columns; None is a dash. Control and bidi characters are replaced."""
     lines = [["-" if cell is None else printable(str(cell), _CELL) for cell in row] for row in (head, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     for line in lines:
@@ -52,9 +51,9 @@ def table_lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterat
 
 
 def visible_lines(content: bytes) -> Iterator[str]:
-    """Yield the lines of what a stranger's program wrote, every byte visible and none with an effect of its own.
+    """Yield the lines of a program's output with every byte visible and harmless.
 
-    Control characters, also those of bidirectional text, and what is no UTF-8 stand as Python writes them: `\\x1b`.
+    Control and bidi characters and invalid UTF-8 appear as Python escapes: `\x1b`.
     """
     for line in content.decode(errors="backslashreplace").removesuffix("\n").split("\n"):
         yield "".join(
@@ -64,11 +63,11 @@ def visible_lines(content: bytes) -> Iterator[str]:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask a person before something that cannot be undone.
+    """Ask before something that cannot be undone.
 
     Raises:
-        LocalError: the person does not want to.
-        UsageError: nobody is there to ask.
+        LocalError: the person declined.
+        UsageError: there is no terminal to ask on.
     """
     if yes:
         return
@@ -78,7 +77,7 @@ def confirm(question: str, yes: bool) -> None:
 
 
 def ask(question: str) -> None:
-    """Ask a person who is there.
+    """Ask a question on the terminal.
 
     Raises:
         LocalError: the answer is no.
@@ -89,7 +88,7 @@ def ask(question: str) -> None:
 
 
 def read_secret(file: str | None, what: str = "value") -> str:
-    """Read a secret, a line at its end left out: from a file or stdin, or by asking a person for it twice.
+    """Read a secret from a file or stdin, without its newline, or ask for it twice.
 
     Raises:
         UsageError: it cannot be read, there is none, or the two differ.
@@ -105,15 +104,15 @@ def read_secret(file: str | None, what: str = "value") -> str:
 
 
 def one_line_less(text: str) -> str:
-    """Return a text without the line's end that editors and `echo` put there."""
+    """Return a text without its final newline, which editors and `echo` add."""
     return text.removesuffix("\n").removesuffix("\r")
 
 
 def read_text_file(name: str) -> str:
-    """Read a small file that a person named; `-` is stdin.
+    """Read a small text file; `-` is stdin.
 
     Raises:
-        UsageError: it cannot be read, or says nothing.
+        UsageError: it cannot be read, or is empty.
     """
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text()
@@ -131,7 +130,7 @@ def read_text_file(name: str) -> str:
 
 @contextmanager
 def explained_interruption(what_stays: Callable[[], str]) -> Iterator[None]:
-    """Print what stays, in one line of stderr, where Ctrl-C ends the block; `main` turns that into an exit code."""
+    """On Ctrl-C, print on stderr what remains; `main` turns the interruption into an exit code."""
     try:
         yield
     except KeyboardInterrupt:
