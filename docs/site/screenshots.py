@@ -25,8 +25,8 @@ def take(folder: Path) -> None:
     state, tables, page = fleet.hub.state, folder / "tables", folder / "report.html"
     vault = [str(state / "vault"), str(tables), "--key-file", str(state / "vault.key")]
     subprocess.run([_COVEY, "tables", "run", *vault, "--available-now"], check=True, stdout=subprocess.DEVNULL)
-    report = ["tables", "report", str(tables), "--html", str(page)]
-    subprocess.run([_COVEY, *report], check=True, stdout=subprocess.DEVNULL)
+    report = ["tables", "report", "tables", "--html", str(page)]
+    subprocess.run([_COVEY, *report], check=True, stdout=subprocess.DEVNULL, cwd=folder)
     listening = ["--listen", "127.0.0.1:8799"]
     command = [_COVEY, "dashboard", "--state", str(state), *listening]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as dashboard:

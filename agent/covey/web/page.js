@@ -378,7 +378,7 @@ function showDevice(found) {
   fact("Presence", presence(device));
   fact("Last seen", living("span", device.seen_at_us));
   fact("Groups", found.groups.map(titled).join(", "));
-  if (device.landed_at_us !== null) fact("Landed", living("span", device.landed_at_us));
+  if (device.landed_at_us !== null) fact("Stored", living("span", device.landed_at_us));
   if (device.lag_seconds !== null) fact("Lag", duration(device.lag_seconds * 1e6));
   if (device.version) fact("Version", device.version);
   if (device.clock) fact("Clock", made("span", device.clock === "unsynchronised" ? "not synchronised" : device.clock, device.clock));
