@@ -112,11 +112,11 @@ def _drawn(title: str, window: Window, curve: Curve) -> Iterator[str]:
     yield f"lowest {lowest:.6g}, highest {highest:.6g}, last {newest.last:.6g} at {_moment(newest.at_us)}"
 
 
-def _scale(place: int, lowest: float, highest: float) -> str:
+def _scale(line: int, lowest: float, highest: float) -> str:
     """Return the label of a row: the highest value at the top, the lowest at the bottom, where its curve runs."""
-    if place == _ROWS - 1:
+    if line == _ROWS - 1:
         return f"{lowest:.6g}"
-    return f"{highest:.6g}" if place == 0 and highest > lowest else ""
+    return f"{highest:.6g}" if line == 0 and highest > lowest else ""
 
 
 def _rows(window: Window, curve: Curve, lowest: float, highest: float) -> Iterator[str]:
