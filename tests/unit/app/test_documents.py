@@ -59,7 +59,7 @@ def test_a_word_of_python_is_a_key_without_its_underscore() -> None:
     assert from_json(Outbox, to_json(outbox)) == outbox
 
 
-def test_what_is_known_on_the_device_alone_is_not_told() -> None:
+def test_documents_leave_out_internal_fields() -> None:
     reported = to_json(OutboxStatus(1, 9, 100, BytesByClass(0, 9, 0, 0), 2, oldest_us=2_345_678))
     assert set(reported) == {"messages", "bytes", "maximum_bytes", "bytes_by_class", "oldest_seconds"}
     assert set(to_json(RelayStatus("mqtt://a", "agent not running", 0, noted="up"))) == {"url", "state", "seconds"}

@@ -179,7 +179,7 @@ def test_a_name_that_nobody_has_and_one_that_several_have(tmp_path: Path) -> Non
     assert "no message is given" in here.fails("message", "quarantine", "--delete", code=2)
 
 
-def test_what_has_no_table_has_json_all_the_same(tmp_path: Path) -> None:
+def test_commands_without_a_table_have_json(tmp_path: Path) -> None:
     here = Here(tmp_path, "gate")
     group = here.json("group", "create")["group_id"]
     assert here.json("group", "leave", "--yes") == {"left": group}

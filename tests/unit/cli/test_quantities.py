@@ -22,7 +22,7 @@ def test_what_is_no_time(text: str) -> None:
     assert refused.value.hint == "write it like 90, 90s, 10m or 1h"
 
 
-def test_what_goes_on_for_long_needs_a_unit() -> None:
+def test_a_duration_needs_a_unit() -> None:
     assert read_us("--keep", "30d", 10**15) == 30 * 86_400_000_000
     with pytest.raises(UsageError, match="'30' is not a quantity"):
         read_us("--keep", "30", 10**15)

@@ -41,7 +41,7 @@ def _known(command: str) -> list[str]:
         ("", "statsu", "status"),
     ],
 )
-def test_what_was_meant(command: str, word: str, meant: str) -> None:
+def test_a_hint_names_the_word_that_was_meant(command: str, word: str, meant: str) -> None:
     assert did_you_mean(word, _known(command)) == f"did you mean '{meant}'?"
 
 

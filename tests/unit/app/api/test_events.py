@@ -57,7 +57,7 @@ def test_events_include_own_notes_after_the_first_read(ann: Here) -> None:  # ac
         assert list(events.read()) == []
 
 
-def test_what_is_not_committed_is_not_told(ann: Here) -> None:
+def test_an_uncommitted_event_is_not_reported(ann: Here) -> None:
     with _opened(ann) as device, _opened(ann) as writer:
         events = Events(device, None, EVERYTHING)
         with writer.store.transaction():

@@ -60,7 +60,7 @@ def test_another_request_with_the_same_key_is_refused(sender: _Sender) -> None:
     assert sender.queued == 1
 
 
-def test_what_is_rolled_back_was_not_done(sender: _Sender) -> None:
+def test_a_rolled_back_send_is_not_remembered(sender: _Sender) -> None:
     sender.ann.on_a_full_disk(
         lambda: once(
             sender.ann.store.idempotency,

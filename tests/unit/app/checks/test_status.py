@@ -64,7 +64,7 @@ def test_a_vault_that_refuses_writes_is_reported_until_it_takes_them_again(tmp_p
     assert _troubles(site) == []
 
 
-def test_who_has_used_up_its_share_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_used_up_its_share_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.adapters.sqlite.link.landing.LANDING_BYTES", 2_000)
     monkeypatch.setattr("covey.adapters.sqlite.link.landing.LANDING_SHARE_BYTES", 500)
     site = Site(tmp_path)
@@ -88,7 +88,7 @@ def test_quarantine_says_whose_messages_it_has(tmp_path: Path) -> None:
     assert _troubles(site) == [f"1 message in quarantine: covey message quarantine ({name})"]
 
 
-def test_where_the_vault_is_and_what_it_refuses_are_apart(tmp_path: Path) -> None:
+def test_a_vaults_place_and_its_troubles_are_noted_apart(tmp_path: Path) -> None:
     site = Site(tmp_path)
     with site.gate.store.transaction():
         site.gate.store.conditions.set("vault", "/srv/vault", 1)  # as `collecting.py` notes the place

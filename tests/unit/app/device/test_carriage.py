@@ -37,7 +37,7 @@ def test_a_command_writes_for_the_relays_that_the_agent_has_reached(
 
 
 @pytest.mark.parametrize(("payload", "room"), [(1_500, 1), (4_000, 10), (200_000, 500)])
-def test_nobody_is_invited_into_a_manifest_that_no_relay_carries(tmp_path: Path, payload: int, room: int) -> None:
+def test_an_invite_is_refused_if_no_relay_carries_the_manifest(tmp_path: Path, payload: int, room: int) -> None:
     folder = StateFolder.at(tmp_path / "state")
     folder.create({"relay.url": SITE})
     with open_device(folder) as device:

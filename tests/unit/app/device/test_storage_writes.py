@@ -87,7 +87,7 @@ def test_an_agent_that_writes_little_notes_it_once_a_day(machine: _Machine) -> N
     assert lately_written(machine.store) == WrittenBytes(2_400, 24 * _HOUR_S)
 
 
-def test_what_is_not_noted_yet_is_noted_at_the_end(machine: _Machine) -> None:
+def test_pending_write_counts_are_stored_at_the_end(machine: _Machine) -> None:
     machine.hour(100)
     machine.role.stop(machine.device.node, machine.now)
     assert lately_written(machine.store) == WrittenBytes(100, _HOUR_S)

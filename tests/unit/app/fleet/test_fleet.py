@@ -202,7 +202,7 @@ def test_what_waits_for_who_only_joined_says_so(opened: Device) -> None:  # its 
     assert "1 never seen running" in found.summary
 
 
-def test_who_is_not_heard_any_more_is_silent_at_the_next_look(opened: Device) -> None:
+def test_a_device_that_falls_silent_is_shown_silent_at_the_next_look(opened: Device) -> None:
     world, view, key = _World(opened, 0), FleetView(), _PEERS[0].signing_public
     member = Member(_PEERS[0].keys, "ben")
     began_us = world.clock.now_us

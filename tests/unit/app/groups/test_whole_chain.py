@@ -62,7 +62,7 @@ def test_a_newcomer_learns_all_manifests_though_nothing_names_them(devices: list
     assert cid.store.outbox.totals()[0] == before, "nothing is missing, nobody is asked"
 
 
-def test_who_never_answers_is_asked_less_and_less(devices: list[Device]) -> None:
+def test_a_member_that_never_answers_is_asked_less_often(devices: list[Device]) -> None:
     ann, _, cid = devices
     group_id = found(ann)
     _change(ann, group_id, BUNDLE_MANIFESTS + 20)

@@ -87,7 +87,7 @@ def test_a_command_goes_when_nobody_waits_for_its_result(kim: Here) -> None:
     assert [_is_here(kim, each) for each in (open_, late)] == [True, False]
 
 
-def test_who_hears_of_a_command_when_its_words_are_gone_says_so(kim: Here) -> None:
+def test_a_device_that_learns_of_a_deleted_command_reports_it(kim: Here) -> None:
     done = kim.json("order", "run", "blink")["id"]
     _report(kim, done)
     _forgotten(kim)

@@ -102,7 +102,7 @@ def test_it_forgets_in_portions_and_nothing_comes_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_came_lately_is_kept(tmp_path: Path) -> None:
+def test_recent_operations_are_kept(tmp_path: Path) -> None:
     _, ben, group_id = _agreed(tmp_path)
     role, now = _role(ben, keep_us=3_600_000_000), ben.device.now
     assert role.turn(ben.device.node, now) == now.monotonic_us + FORGET_LOOK_US
@@ -110,7 +110,7 @@ def test_what_came_lately_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_who_lacks_what_was_forgotten_is_answered_by_somebody_who_keeps_it(tmp_path: Path) -> None:
+def test_a_member_that_keeps_deleted_history_answers_one_that_lacks_it(tmp_path: Path) -> None:
     ann, ben, group_id = _agreed(tmp_path)
     _forget_all(ben)
     assert _answers(ann, group_id) == [MessageType.OPERATIONS]

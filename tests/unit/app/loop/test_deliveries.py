@@ -106,7 +106,7 @@ def test_many_defects_share_their_turns_with_everything_else(agent: Agent, monke
     assert agent.ben.inbox() == [b"good"]
 
 
-def test_what_fails_only_at_the_commit_is_found(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_fails_only_at_the_commit_is_found(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a number would that a table keeps in memory until then."""
     flush = agent.store.received._flush
 

@@ -74,7 +74,7 @@ def hub(tmp_path: Path) -> _Hub:
     return _Hub(tmp_path)
 
 
-def test_who_joined_after_the_backup_signs_in_with_its_password(hub: _Hub) -> None:
+def test_a_device_that_joined_after_the_backup_signs_in_with_its_password(hub: _Hub) -> None:
     kept = hub.backup()
     name = hub.gate.key.hex()
     password = hub.authority.mint(name)

@@ -317,7 +317,7 @@ def test_an_accepted_joiner_gets_an_invite_of_its_own(inn: Inn) -> None:  # acce
 
 
 @pytest.mark.slow
-def test_who_knows_the_code_sees_the_group_before_anybody_accepts(inn: Inn) -> None:  # accepts: 003.14
+def test_a_joiner_with_the_code_sees_the_group_before_it_is_accepted(inn: Inn) -> None:  # accepts: 003.14
     for place in range(PREVIEWED_MEMBERS):
         member = Member(identity(f"member {place}").keys, f"member {place}")
         with inn.ann.store.transaction():
@@ -424,7 +424,7 @@ def test_a_code_that_nobody_uses_expires(inn: Inn) -> None:
     assert inn.wire.topics == frozenset()
 
 
-def test_who_has_an_account_comes_by_the_uri_and_ends_the_code(inn: Inn) -> None:
+def test_a_joiner_by_the_uri_ends_the_code(inn: Inn) -> None:
     inn.round()
     carol = Device("carol", inn.ann.path.parent)
     with carol.store.transaction():

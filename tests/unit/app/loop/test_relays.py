@@ -161,7 +161,7 @@ def test_a_replay_does_not_lead_messages_away(agent: Agent) -> None:
     assert agent.turn() == (1, 0)
 
 
-def test_what_is_too_large_for_one_is_offered_to_the_other(agent: Agent) -> None:
+def test_a_message_too_large_for_one_relay_is_offered_to_the_other(agent: Agent) -> None:
     agent.site.refuses = PublishRefusal.TOO_LARGE
     agent.blob(b"large")
     assert agent.turn() == (0, 1)

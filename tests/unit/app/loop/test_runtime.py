@@ -141,7 +141,7 @@ def agent(tmp_path: Path) -> Agent:
     return Agent(tmp_path)
 
 
-def test_what_arrives_is_committed_then_acknowledged(agent: Agent) -> None:
+def test_an_arriving_message_is_committed_then_acknowledged(agent: Agent) -> None:
     event = agent.delivery(b"hello")
     assert agent.turn(event) == 200_000
     assert agent.ben.inbox() == [b"hello"]
@@ -167,7 +167,7 @@ def test_the_runtime_waits_for_a_full_relay(agent: Agent, refusal: PublishRefusa
     assert len(agent.relay.taken) == 1
 
 
-def test_what_is_queued_goes_out_again_after_a_lost_connection(agent: Agent) -> None:
+def test_queued_messages_are_sent_again_after_a_lost_connection(agent: Agent) -> None:
     with agent.store.transaction():
         agent.runtime.node.send_blob(agent.group_id, b"hello", Now(agent.clock.now_us, agent.clock.now_us))
     agent.turn()
@@ -253,7 +253,7 @@ def test_acknowledgements_on_a_full_disk_cause_no_storm(agent: Agent) -> None:
     assert len(agent.relay.taken) == 20
 
 
-def test_what_no_relay_takes_is_set_aside_and_the_link_goes_on(agent: Agent) -> None:
+def test_a_message_that_no_relay_takes_is_set_aside_and_the_link_continues(agent: Agent) -> None:
     agent.turn()
     agent.turn(seconds=1)  # it has told where its links stand
     now = Now(agent.clock.now_us, agent.clock.now_us)
@@ -314,7 +314,7 @@ def test_the_last_turn_answers_at_once(agent: Agent) -> None:
     assert agent.ann.store.outbox.totals()[0] == 0
 
 
-def test_what_another_process_queued_is_noticed(agent: Agent) -> None:
+def test_the_agent_notices_what_another_process_queued(agent: Agent) -> None:
     command = Device("ben", agent.ben.path.parent)
     command.blob(agent.group_id, b"from the shell")
     command.store.close()

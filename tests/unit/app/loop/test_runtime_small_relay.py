@@ -303,7 +303,7 @@ def test_an_operation_that_no_relay_takes_is_not_given_to_who_asks(pair: Pair) -
 
 
 @pytest.mark.slow
-def test_who_leaves_tells_of_it_as_soon_as_a_relay_takes_the_news(pair: Pair) -> None:
+def test_a_leaving_device_says_so_once_a_relay_is_reachable(pair: Pair) -> None:
     """What it knew of the group stays until somebody has heard of it: the news was set aside, and counted as known."""
     pair.site.reconfigure(LARGE)
     assert pair.site.run(4 * HOUR, pair.agreed)

@@ -91,7 +91,7 @@ def test_what_is_the_agents_own_root_does_not_do(folder: Path, action: str) -> N
 
 
 @pytest.mark.parametrize("name", ["", "conf.d", "conf.d/commands.toml"])
-def test_what_others_may_write_allows_nothing(folder: Path, name: str) -> None:
+def test_a_definition_that_others_may_write_allows_nothing(folder: Path, name: str) -> None:
     path = folder / name
     path.chmod(path.stat().st_mode | 0o020)
     code, why = _refused(folder, "note", line="abc")
@@ -122,6 +122,6 @@ def test_another_user_is_not_answered(folder: Path) -> None:
             _served(folder, to_request("note", {"line": "abc"}, {}), owner=1)
 
 
-def test_what_is_no_request_is_not_answered(folder: Path) -> None:
+def test_an_invalid_request_is_not_answered(folder: Path) -> None:
     with pytest.raises(RemoteError):
         _served(folder, b"/bin/sh")

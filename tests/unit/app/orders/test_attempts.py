@@ -41,7 +41,7 @@ def test_a_flood_of_attempts_writes_few_lines(tmp_path: Path) -> None:
     assert "31 orders by" in lines[-1]
 
 
-def test_what_is_old_is_not_told_again_after_a_start(tmp_path: Path) -> None:
+def test_old_events_are_not_reported_again_after_a_start(tmp_path: Path) -> None:
     device = Device("ann", tmp_path)
     found(device)
     lines: list[str] = []

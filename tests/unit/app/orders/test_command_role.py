@@ -40,7 +40,7 @@ def _code(folder: StateFolder, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", _SHIPPED)
-def test_what_covey_brings_is_defined_and_off(folder: StateFolder, name: str) -> None:
+def test_built_in_actions_are_defined_and_off(folder: StateFolder, name: str) -> None:
     action = read_action(name, shipped_files.read(f"operations.d/{name}.toml"), name)
     assert action.summary
     if name != "journal":

@@ -246,7 +246,7 @@ def test_one_runs_at_a_time(fleet: Fleet) -> None:
     assert [fleet.machine.result(each) for each in orders] == [("STOPPED", results.TIME), ("BEGUN", "")]
 
 
-def test_nobody_but_an_operator_has_anything_done(fleet: Fleet, tmp_path: Path) -> None:
+def test_only_operators_commands_run(fleet: Fleet, tmp_path: Path) -> None:
     mallory = Device("mallory", tmp_path)
     admit(fleet.ann, mallory, fleet.group_id, fleet.ben)
     with mallory.store.transaction():
@@ -261,7 +261,7 @@ def test_nobody_but_an_operator_has_anything_done(fleet: Fleet, tmp_path: Path) 
     assert (fleet.machine.effects, fleet.machine.result(order)) == ([], None)
 
 
-def test_what_is_for_others_is_not_done(fleet: Fleet) -> None:
+def test_a_device_ignores_commands_for_others(fleet: Fleet) -> None:
     order = fleet.order(selector=Selector(SelectorKind.DEVICES, devices=(fleet.ann.key,)))
     fleet.machine.turn()
     assert (fleet.machine.effects, fleet.machine.result(order)) == ([], None)
@@ -291,7 +291,7 @@ def test_a_newcomer_does_nothing_that_was_ordered_before(tmp_path: Path) -> None
     assert len(fleet.machine.obeys_since()) == 1
 
 
-def test_nobody_obeys_where_there_is_no_operator(tmp_path: Path) -> None:
+def test_without_operators_no_device_obeys(tmp_path: Path) -> None:
     ann, ben, cleo = (Device(name, tmp_path) for name in ("ann", "ben", "cleo"))
     found(ann, ben)
     machine = Machine(ben, cleo)
@@ -300,7 +300,7 @@ def test_nobody_obeys_where_there_is_no_operator(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("deadline", [None, "later", "past"])
-def test_who_has_lost_its_records_says_so_and_repeats_nothing(fleet: Fleet, deadline: str | None) -> None:
+def test_a_device_that_lost_its_records_says_so_and_repeats_nothing(fleet: Fleet, deadline: str | None) -> None:
     wall_us = fleet.ben.now.wall_us
     deadline_us = {None: None, "later": wall_us + 3_600_000_000, "past": wall_us + 1_000_000}[deadline]
     order = fleet.order(deadline_us=deadline_us)
@@ -329,7 +329,7 @@ def test_who_loses_its_records_twice_says_so_of_all_since_it_first_obeyed(fleet:
     assert fleet.machine.effects == ["note", "note"]
 
 
-def test_what_a_salvage_leaves_is_not_begun(fleet: Fleet) -> None:
+def test_after_a_salvage_earlier_orders_are_unknown_and_do_not_run(fleet: Fleet) -> None:
     order = fleet.order()
     fleet.machine.turn()
     waits = fleet.order()
@@ -355,7 +355,7 @@ def test_after_a_power_cut_only_what_may_be_repeated_is(fleet: Fleet, action: st
     assert fleet.machine.result(order) == (("UNKNOWN", results.WENT_DOWN) if effects == 1 else ("BEGUN", ""))
 
 
-def test_what_the_agent_ends_is_reported(fleet: Fleet) -> None:
+def test_a_program_that_the_agent_ends_is_reported(fleet: Fleet) -> None:
     order = fleet.order()
     fleet.machine.turn()
     fleet.machine.role.stop(fleet.ben.node, fleet.ben.now)
@@ -399,7 +399,7 @@ def test_what_takes_its_own_witness_down_is_found_out_by_the_next_agent(fleet: F
     assert fleet.machine.effects == ["reboot"]
 
 
-def test_what_nobody_knows_is_unknown_and_not_repeated(fleet: Fleet) -> None:
+def test_an_unknown_outcome_is_reported_and_the_action_not_repeated(fleet: Fleet) -> None:
     order = fleet.order("note-again")
     fleet.machine.turn()
     fleet.machine.programs[-1].lost = True
@@ -409,7 +409,7 @@ def test_what_nobody_knows_is_unknown_and_not_repeated(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("stops", [False, True])
-def test_what_was_not_started_after_all_is_refused(fleet: Fleet, stops: bool) -> None:
+def test_a_program_that_did_not_start_is_reported_as_refused(fleet: Fleet, stops: bool) -> None:
     order = fleet.order()
     fleet.machine.turn()
     fleet.machine.programs[-1].refusal = ActionError("root does not allow it", results.NOT_ALLOWED)
@@ -420,7 +420,7 @@ def test_what_was_not_started_after_all_is_refused(fleet: Fleet, stops: bool) ->
     assert fleet.machine.result(order) == ("REFUSED", results.NOT_ALLOWED)
 
 
-def test_who_is_no_operator_any_more_has_nothing_done(fleet: Fleet) -> None:
+def test_a_former_operators_commands_do_not_run(fleet: Fleet) -> None:
     first, waits = fleet.order(), fleet.order()
     fleet.machine.turn()
     with fleet.ann.store.transaction():
@@ -480,7 +480,7 @@ def test_a_group_that_is_forgotten_leaves_nothing_but_once_ids(fleet: Fleet) -> 
     assert (commands.record(order), commands.obeyed_groups(), commands.used(once)) == (None, [], True)
 
 
-def test_what_a_device_orders_of_itself_is_kept_as_that_of_others(fleet: Fleet) -> None:
+def test_a_devices_order_to_itself_is_kept_like_others_orders(fleet: Fleet) -> None:
     fleet.machine = Machine(fleet.ben, fleet.ann, fleet.ben)
     order = fleet.order(by=fleet.ben)
     fleet.machine.turn()

@@ -38,7 +38,7 @@ def test_who_has_members_waits_for_one_of_them(make: Make) -> None:
     assert not on_trial.under_way()
 
 
-def test_who_is_alone_but_for_its_boards_asks_nobody(make: Make) -> None:
+def test_a_device_with_only_boards_asks_no_member(make: Make) -> None:
     ann = make("ann")
     group_id = GroupId(settled(ann))
     board = Member(identity("bench").keys, capabilities=(BOARD,))

@@ -132,7 +132,7 @@ def test_what_a_running_part_follows_holds_at_once(agent: Agent) -> None:
     assert agent.folder.configuration.read().origins.keys() == {"relay.url", "operations.settings"}
 
 
-def test_what_no_running_part_follows_restarts_the_agent_once(agent: Agent) -> None:
+def test_a_setting_that_needs_a_restart_restarts_the_agent_once(agent: Agent) -> None:
     with agent.process() as process:
         process.run()
         agent.orders.give("telemetry.keep_days", 3)
@@ -164,7 +164,7 @@ def test_what_no_running_part_follows_restarts_the_agent_once(agent: Agent) -> N
         ("relay.url", "http://x", "setting_value"),
     ],
 )
-def test_what_may_not_be_set_is_refused_in_a_sentence(agent: Agent, key: str, value: Scalar, code: str) -> None:
+def test_a_forbidden_setting_is_refused_in_a_sentence(agent: Agent, key: str, value: Scalar, code: str) -> None:
     before = agent.folder.configuration.config()
     with agent.process() as process:
         agent.orders.give(key, value)
@@ -273,7 +273,7 @@ def test_a_relay_with_which_the_power_goes_again_and_again_goes_back_as_well(age
         assert process.device.config.relay.url == "mqtt://127.0.0.1"
 
 
-def test_what_keeps_the_agent_from_starting_is_given_back(agent: Agent) -> None:
+def test_a_setting_that_prevents_the_start_is_reverted(agent: Agent) -> None:
     agent.orders.give("telemetry.group", "5f" * 32)
     with agent.process() as process:
         process.run()

@@ -107,7 +107,7 @@ def test_a_relay_without_mqtt_5_is_named_as_such(reason: str, unreached_us: int 
     assert "use a broker that speaks MQTT 5" in ended.value.hint
 
 
-def test_who_gives_up_says_so_before_it_goes() -> None:
+def test_a_joiner_that_gives_up_says_so_first() -> None:
     relay, clock = _SlowRelay(), SystemClock()
     machine = _joiner(clock)
     attend(machine, 7, relay, clock, lambda _: None, lambda *_: None, gone=lambda: relay.has_received)

@@ -90,7 +90,7 @@ def test_what_has_outlived_its_time_goes_in_a_turn(fleet: MailboxFleet) -> None:
     assert post.post.store.mailbox.totals()[0] == 0
 
 
-def test_who_is_in_no_group_any_more_has_no_inbox(fleet: MailboxFleet) -> None:  # accepts: 002.13
+def test_a_device_that_left_every_group_has_no_inbox(fleet: MailboxFleet) -> None:  # accepts: 002.13
     post = _Post(fleet, by_topic=False)
     post.keep(1)
     with post.post.store.transaction():

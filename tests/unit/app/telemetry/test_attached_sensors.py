@@ -108,7 +108,7 @@ class Site:
         return {name: state for name, (state, _) in self.ann.store.conditions.values().items() if state}
 
 
-def test_what_was_measured_is_queued_once(tmp_path: Path) -> None:
+def test_each_reading_is_queued_once(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.run(1)
     site.boiler.measure(3)
@@ -197,7 +197,7 @@ def test_how_far_a_sensor_has_come_is_committed_with_its_readings(tmp_path: Path
     assert (positions.get("boiler"), site.published(), site.boiler.committed) == (b"first", 2, 2)
 
 
-def test_what_the_outbox_refuses_moves_no_position(tmp_path: Path) -> None:
+def test_a_reading_that_the_outbox_refuses_moves_no_position(tmp_path: Path) -> None:
     site = Site(tmp_path, outbox_bytes=1_500)
     site.ann.blob(site.group_id, bytes(1_000))
     site.run(1)

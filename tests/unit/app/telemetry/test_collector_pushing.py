@@ -60,7 +60,7 @@ def test_only_telemetry_is_pushed(world: World) -> None:
     assert world.first.inbox() == [b"for everybody"]
 
 
-def test_what_had_arrived_already_is_in_the_tables_once(world: World) -> None:
+def test_a_reading_that_had_arrived_before_is_in_the_tables_once(world: World) -> None:
     world.publish(b"1", b"2")
     for outgoing in world.ann.sends():  # they arrive, and the acknowledgement is lost
         if outgoing.recipient == world.first.key:

@@ -81,7 +81,7 @@ def test_small_segments_become_one_and_are_deleted_a_week_later(site: Site) -> N
     assert left == ["hxkey", "hxman", "hxseg", "hxseg"]
 
 
-def test_what_is_merged_already_is_left_until_there_is_more(site: Site) -> None:
+def test_a_merged_segment_is_left_until_there_is_more(site: Site) -> None:
     _land(site, *BODIES[:4])
     assert _compact(site).merged == 1
     before = _manifest(site)
@@ -114,7 +114,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(site: Site) -> None:
     assert (planned.merged, planned.deleted) == (0, 7)
 
 
-def test_nothing_young_and_nothing_large_is_merged(site: Site) -> None:
+def test_young_and_large_segments_are_not_merged(site: Site) -> None:
     _land(site, *BODIES)
     assert _compact(site, after_us=-DAY_US).merged == 0
     smallest = min(entry.size for entry in _manifest(site).segments)

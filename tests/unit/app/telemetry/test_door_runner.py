@@ -114,7 +114,7 @@ def test_a_new_door_begins_with_what_lands_from_then_on(site: _Site) -> None:
     assert site.seqs() == [4]
 
 
-def test_what_was_sent_before_a_kill_comes_with_the_same_id(site: _Site) -> None:
+def test_a_batch_sent_before_a_kill_comes_with_the_same_id(site: _Site) -> None:
     site.land(3)
     site.web.answers = [0]  # taken, and the answer is lost
     site.turns(1)
@@ -233,7 +233,7 @@ def test_a_later_look_at_a_late_batch_marks_it(site: _Site) -> None:
     ]
 
 
-def test_what_a_door_leaves_out_is_counted_by_reason(site: _Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_door_counts_skipped_readings_by_reason(site: _Site, monkeypatch: pytest.MonkeyPatch) -> None:
     send = site.runner.door.send
 
     def leaving_out(batch: DoorBatch) -> dict[Drop, int]:

@@ -95,7 +95,7 @@ def _erased_numbers(site: Site) -> dict[bytes, list[tuple[int, int]]]:
     return found
 
 
-def test_what_a_device_sent_is_in_no_object_any_more_and_its_numbers_are_said(site: _TwoSenders) -> None:
+def test_after_an_erasure_no_object_holds_the_devices_messages(site: _TwoSenders) -> None:
     site.land_both(4)
     _compact(site)
     site.land_both(2)

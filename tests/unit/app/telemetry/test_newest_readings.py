@@ -75,7 +75,7 @@ def test_losses_are_counted_once_and_by_their_reason(tmp_path: Path) -> None:
     assert _of(newest, author).lost() == {"outbox_full": 6}
 
 
-def test_who_sends_readings_that_nobody_can_read_is_named(tmp_path: Path) -> None:
+def test_a_sender_of_unreadable_readings_is_named(tmp_path: Path) -> None:
     """The collector keeps and acknowledges them, as it opens none; whoever looks at the fleet is told."""
     collector = Collector(tmp_path / "vault")
     broken, other = Author(collector, 1), Author(collector, 2)
@@ -89,7 +89,7 @@ def test_who_sends_readings_that_nobody_can_read_is_named(tmp_path: Path) -> Non
     assert len(_values(newest, other)) == 1
 
 
-def test_who_sends_what_nobody_can_read_is_counted_by_device_up_to_a_bound(
+def test_unreadable_messages_are_counted_by_device_up_to_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("covey.app.telemetry.newest_readings.MAXIMUM_UNREADABLE_DEVICES", 2)

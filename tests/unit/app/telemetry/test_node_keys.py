@@ -199,7 +199,7 @@ def test_a_rotation_that_the_power_ended_is_finished_by_the_next_start(
     assert _key_ids(site)[-1] == site.key_file.content.newest.key_id != KEY.key_id
 
 
-def test_what_was_planned_before_a_removal_is_sealed_with_the_key_after_it(site: Site) -> None:
+def test_a_segment_planned_before_a_removal_is_sealed_with_the_new_key(site: Site) -> None:
     site.objects.refuses = (".hxseg",)
     site.send(b"one")
     site.land()
@@ -213,7 +213,7 @@ def test_what_was_planned_before_a_removal_is_sealed_with_the_key_after_it(site:
 
 
 @pytest.mark.parametrize("refused", [".hxkey"])
-def test_nothing_lands_where_the_key_object_cannot_be_put(site: Site, refused: str) -> None:
+def test_nothing_lands_if_the_key_object_cannot_be_stored(site: Site, refused: str) -> None:
     _remove_some(site, "guest")
     site.objects.refuses = (refused,)
     site.send(b"one")

@@ -77,7 +77,7 @@ def test_a_number_that_has_landed_is_not_given_to_another_message(site: Site, tm
     assert set(_numbers(site).values()) == {1}
 
 
-def test_what_has_landed_does_not_land_again(site: Site) -> None:
+def test_a_landed_message_does_not_land_again(site: Site) -> None:
     """Its acknowledgement was lost, and the database after it."""
     site.send(b"one")
     site.land()
@@ -131,7 +131,7 @@ def test_a_start_that_ends_between_two_segments_learns_all_the_next_time(
     assert site.ann.store.outbox.totals()[0] == 0
 
 
-def test_nobody_waits_while_the_vault_is_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_the_vault_locks_no_database(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.send(b"one")
     site.land()
     get, written = site.objects.get, list[str]()

@@ -53,7 +53,7 @@ def _lose(site: Site, *bodies: bytes) -> None:
     assert site.ann.store.outbox.totals()[0] == 0
 
 
-def test_what_a_restored_vault_lacks_comes_again(site: Site) -> None:
+def test_members_send_again_what_a_restored_vault_lacks(site: Site) -> None:
     old = _backed_up(site)
     _lose(site, b"two", b"three", b"four")
     site.objects.content = old
@@ -79,7 +79,7 @@ def test_what_senders_no_longer_have_is_a_signed_loss_with_its_reason(site: Site
     assert sum(last - first + 1 for first, last in loss.numbers) == 2
 
 
-def test_who_has_read_the_lost_segments_reads_on(site: Site) -> None:
+def test_a_reader_of_lost_segments_continues(site: Site) -> None:
     old = _backed_up(site)
     _lose(site, b"two", b"three")
     node, reader = node_id(site.gate.key).hex(), VaultReader(site.objects, site.ring)

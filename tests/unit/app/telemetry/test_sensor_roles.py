@@ -93,7 +93,7 @@ def test_a_full_disk_does_not_make_the_sensors_hurry(tmp_path: Path, monkeypatch
     assert site.samples <= 11
 
 
-def test_what_is_wanted_now_is_sampled_and_sent_now(tmp_path: Path) -> None:
+def test_a_demanded_sample_is_taken_and_sent_at_once(tmp_path: Path) -> None:
     site = Site(tmp_path, per_sample=1)
     site.sensors.interval_us = 60 * SECOND
     site.run(1)

@@ -39,7 +39,7 @@ def test_list_documents_every_setting(alone: Here) -> None:
     ]
 
 
-def test_who_reads_a_changed_setting_is_to_be_restarted_and_nobody_else(alone: Here) -> None:
+def test_only_the_program_that_reads_a_changed_setting_must_restart(alone: Here) -> None:
     folder = StateFolder.at(alone.state)
     assert alone.covey("config", "set", "alerts.silent_minutes", "5").stderr == ""
     locks = [folder.locks.agent(), folder.locks.alerts()]

@@ -123,7 +123,7 @@ def test_the_least_recently_used_unpinned_file_makes_room(full: Here, tmp_path: 
     assert _whole(full) == {"large 1", "newest"}
 
 
-def test_what_finds_no_room_makes_none_either(full: Here, tmp_path: Path) -> None:
+def test_a_refused_file_evicts_no_other(full: Here, tmp_path: Path) -> None:
     (tmp_path / "huge").write_bytes(bytes(800_000))
     assert "content.maximum_mb" in full.fails("file", "put", str(tmp_path / "huge"), code=1)
     assert _whole(full) == {"large 0", "large 1", "large 2"}

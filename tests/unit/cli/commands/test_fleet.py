@@ -69,7 +69,7 @@ def test_a_device_has_a_story(hub: Here) -> None:
 
 
 @pytest.mark.slow
-def test_where_readings_are_is_shown(hub: Here) -> None:
+def test_the_place_of_readings_is_shown(hub: Here) -> None:
     assert hub.json("fleet", "lee")["custody"] == {
         "missing": 0,
         "landing": 0,
