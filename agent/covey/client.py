@@ -10,13 +10,16 @@
     for event in covey.events(after=last_id, types=["operation"]):
         deal_with(event.data)
 
-Every request has a connection of its own, so that an agent may restart between two. What the agent refuses is raised
-as the error that it was there, with its hint. Paths and fields: `GET /openapi.json`. Files: `client_content.py`.
+Threads may share a client. It keeps connections open for the next requests for some seconds; an agent may restart
+between two requests. What the agent refuses is raised as the error that it was there, with its hint. Paths and fields:
+`GET /openapi.json`. Files: `client_content.py`.
 """
 
 from __future__ import annotations
 
 import http.client
+import os
+import select
 import socket
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -35,6 +38,11 @@ if TYPE_CHECKING:
 __all__ = ["SYSTEM_SOCKET", "Blob", "Client", "Event", "ProgramSetting"]
 
 
+_IDLE_S = 10.0
+"""A connection without a request is kept for less than the agent keeps it."""
+_IDLE_MOST = 8
+
+
 class Client:
     """One agent, by its socket.
 
@@ -45,7 +53,17 @@ class Client:
     """
 
     def __init__(self, path: str | PathLike[str] = SYSTEM_SOCKET) -> None:
+        self._idle: list[_Connection] = []
         self._path = fspath(path)
+        self._process = os.getpid()
+
+    def close(self) -> None:
+        """Close the connections that are kept for further requests; a later request opens another one."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def __del__(self) -> None:
+        self.close()
 
     def answers(self) -> bool:
         """Say whether an agent listens there.
@@ -252,8 +270,33 @@ class Client:
         self._done(calls.delete(identifier))
 
     def _done(self, call: Call[Answer]) -> Answer:
-        with closing(_Connection(self._path)) as connection:
-            return call.read(self._read(connection.answer(call).read))
+        connection = self._connection()
+        try:
+            answer = connection.answer(call)
+            content = self._read(answer.read)
+        except BaseException:
+            connection.close()
+            raise
+        if answer.will_close or len(self._idle) >= _IDLE_MOST:
+            connection.close()
+        else:
+            connection.idle_since = time.monotonic()
+            self._idle.append(connection)
+        return call.read(content)
+
+    def _connection(self) -> _Connection:
+        """Return a connection that is still open, or another one."""
+        if self._process != os.getpid():  # after a fork they are the parent's
+            self.close()
+            self._process = os.getpid()
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return _Connection(self._path)
+            if connection.may_be_used_again():
+                return connection
+            connection.close()
 
     def _lines(self, call: Call[Answer | None]) -> Generator[Answer, None, None]:
         with closing(_Connection(self._path)) as connection:
@@ -275,6 +318,13 @@ class _Connection(http.client.HTTPConnection):
     def __init__(self, path: str) -> None:
         super().__init__("covey", timeout=calls.PATIENCE_S)
         self._path = path
+        self.idle_since = 0.0
+
+    def may_be_used_again(self) -> bool:
+        """Say whether the agent has not closed it, and will not do so now: a request must not be lost on the way."""
+        closed = select.poll()
+        closed.register(self.sock, select.POLLIN)
+        return time.monotonic() - self.idle_since < _IDLE_S and not closed.poll(0)
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
