@@ -191,14 +191,14 @@ class Exchange(ABC):
             while (left_s := until - time.monotonic()) > 0 and not ended.poll(left_s * 1_000):
                 pass
 
-    def begin(self, status: HTTPStatus, fields: Mapping[str, str]) -> None:
-        """Send the head of an answer."""
+    def begin(self, status: HTTPStatus, fields: Mapping[str, str], content: bytes = b"") -> None:
+        """Send the head of an answer, with the beginning of its body: the client then wakes up once."""
         date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())
         lines = [f"HTTP/1.1 {status.value} {status.phrase}", "Server: covey", f"Date: {date}"]
         if self.close_connection and "Connection" not in fields:
             lines.append("Connection: close")
         lines += [f"{name}: {value}" for name, value in fields.items()]
-        self.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        self.write("\r\n".join([*lines, "", ""]).encode("latin-1") + content)
 
     def write(self, content: bytes) -> None:
         """Send bytes of an answer; the client has so long to take them as `Bounds.silence_s` says."""

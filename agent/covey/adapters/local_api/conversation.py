@@ -196,9 +196,7 @@ class Conversation(Exchange):
         if status is HTTPStatus.NO_CONTENT:  # which has neither (RFC 9110, section 8.6)
             about = {}
         with contextlib.suppress(OSError):
-            self.begin(status, {**about, **(headers or {})})
-            if self.command != "HEAD":
-                self.write(content)
+            self.begin(status, {**about, **(headers or {})}, b"" if self.command == "HEAD" else content)
 
     def _stream(self, content_type: str, parts: Iterator[bytes], first: bytes, size: int | None = None) -> None:
         self.close_connection = True

@@ -18,6 +18,7 @@ from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import RETRY_US_MAX
 
 _Key = tuple[DeviceKey, Lane]
+_LANES = tuple(Lane)
 
 
 class Windows:
@@ -37,9 +38,13 @@ class Windows:
 
     def queue_grew(self, recipient: DeviceKey) -> None:
         """Note that the store may hold more for a recipient than its windows were offered."""
-        for lane in Lane:
+        for lane in _LANES:
             if lane is not Lane.LIVE or self.backlog_upto(recipient) is not None:
-                self._of_lane(lane).setdefault((recipient, lane), SendLink(recipient, lane)).queue_grew()
+                links = self._of_lane(lane)
+                link = links.get((recipient, lane))
+                if link is None:
+                    link = links[recipient, lane] = SendLink(recipient, lane)
+                link.queue_grew()
 
     def backlog_upto(self, recipient: DeviceKey) -> Place | None:
         """After which place telemetry for a recipient is live; None: there is no backlog for it."""
@@ -165,7 +170,7 @@ class Windows:
         return self._live if lane is Lane.LIVE else self._others
 
     def _of(self, recipient: DeviceKey) -> list[SendLink]:
-        found = (self._of_lane(lane).get((recipient, lane)) for lane in Lane)
+        found = [self._of_lane(lane).get((recipient, lane)) for lane in _LANES]
         return [link for link in found if link is not None]
 
     def _by_relay(self) -> list[SendLink]:
