@@ -8,8 +8,8 @@ from typing import Any
 from bench.agent.size import Patience
 
 _SIZES: dict[str, dict[str, Any]] = {
-    "throughput": {"_OURS": 6_000, "_PEER": 300, "_ROUNDS": 1},
-    "small": {"_OURS": 300, "_PAHO": 300, "_BRIDGED": 100, "_ROUNDS": 1},
+    "throughput": {"_OURS": 6_000, "_PEER": 300, "_BATCHES": 10, "_ROUNDS": 1},
+    "small": {"_OURS": 300, "_CALLS": 80, "_PAHO": 300, "_BRIDGED": 100, "_ROUNDS": 1},
     "collector": {"_DEVICES": 40, "_EVERY_S": 2.0, "_SECONDS": 2.0, "_PAHO": 300},
     "recovery": {"_OUTAGES_S": (15,), "_ROUNDS": 1},
     "outage": {"_OUTAGE_S": 60, "_QUEUE": 300, "_ROUNDS": 1},

@@ -1,11 +1,12 @@
-"""The peer: paho publishing one JSON reading a message at QoS 1, to a paho subscriber that appends to a file.
+"""The peer: paho publishing JSON readings at QoS 1, to a paho subscriber that appends to a file.
 
 Neither end is durable: no sync, no acknowledgement beyond the broker's.
 
-    python -m bench.messages.raw_paho publish PORT USERNAME TOPIC COUNT SIZE      password on stdin
+    python -m bench.messages.raw_paho publish PORT USERNAME TOPIC COUNT SIZE [BATCH]      password on stdin
     python -m bench.messages.raw_paho subscribe PORT USERNAME TOPIC COUNT FILE SESSION_SECONDS
 
-`SIZE` is the least size of a message: a reading is padded with blanks, which JSON allows.
+`SIZE` is the least size of a message: a reading is padded with blanks, which JSON allows. With `BATCH`, each message is
+a list of so many readings, compressed by zlib; what that takes counts, as it does for an agent.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import zlib
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
@@ -20,7 +24,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from bench.readings import readings
+from bench.readings import Reading, readings
 
 
 def _client(username: str, password: str) -> mqtt.Client:
@@ -31,7 +35,7 @@ def _client(username: str, password: str) -> mqtt.Client:
     return client
 
 
-def publish(port: int, username: str, password: str, topic: str, count: int, size: int) -> None:
+def publish(port: int, username: str, password: str, topic: str, count: int, size: int, batch: int = 0) -> None:
     """Publish, and return when the broker has acknowledged every reading."""
     client = _client(username, password)
     outstanding = threading.Semaphore(1000)
@@ -48,17 +52,35 @@ def publish(port: int, username: str, password: str, topic: str, count: int, siz
     client.on_publish = on_publish
     client.connect("127.0.0.1", port)
     client.loop_start()
-    prepared = [
-        json.dumps({"n": name, "u": unit, "t": time_us / 1e6, "v": value}).ljust(size)
-        for name, unit, time_us, value in readings(count)
-    ]
+    batches = list(_batched(count, batch)) if batch else []
+    payloads: Iterable[str | bytes] = map(_compressed, batches) if batch else list(_singly(count, size))
     print("ready", flush=True)
     sys.stdin.readline()
-    for payload in prepared:
+    for payload in payloads:
         outstanding.acquire()
         client.publish(topic, payload, qos=1)
     done.wait()
     client.loop_stop()
+
+
+def _singly(count: int, size: int) -> Iterator[str]:
+    for each in readings(count):
+        yield json.dumps(_record(each)).ljust(size)
+
+
+def _batched(count: int, batch: int) -> Iterator[list[Reading]]:
+    source = readings(count * batch)
+    for _ in range(count):
+        yield list(islice(source, batch))
+
+
+def _compressed(batch: list[Reading]) -> bytes:
+    return zlib.compress(json.dumps([_record(each) for each in batch]).encode())
+
+
+def _record(reading: Reading) -> dict[str, str | float]:
+    name, unit, time_us, value = reading
+    return {"n": name, "u": unit, "t": time_us / 1e6, "v": value}
 
 
 def subscribe(
@@ -93,6 +115,6 @@ if __name__ == "__main__":
     _role, _port, _username, _topic, _count, *_rest = sys.argv[1:]
     _password = sys.stdin.readline().strip()
     if _role == "publish":
-        publish(int(_port), _username, _password, _topic, int(_count), int(_rest[0]))
+        publish(int(_port), _username, _password, _topic, int(_count), *map(int, _rest))
     else:
         subscribe(int(_port), _username, _password, _topic, int(_count), Path(_rest[0]), int(_rest[1]))

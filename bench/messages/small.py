@@ -1,7 +1,8 @@
 """Small messages, one by one: 200 bytes from device to device, against raw paho and against a crash-safe bridge.
 
 1. Ours: two agents and one mosquitto. Counts until the sender knows that its recipient has the last message on its
-   disk: signed, sealed, committed at both ends.
+   disk: signed, sealed, committed at both ends. Once with 256 messages in each commit; once through the local API by
+   eight callers at the same time, each of which sends its next message when the last one is answered, on the disk.
 2. Raw paho at QoS 1 over the same broker, to a subscriber that appends to a file: neither end is durable.
 3. Paho at QoS 1 into one mosquitto, bridged to another, to a subscriber with a session. Both brokers save their queues
    after each change, which is what mosquitto offers against a crash. Counts until the subscriber has all.
@@ -11,6 +12,7 @@ Round by round, one after the other, on one machine.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,14 +27,17 @@ from demo.device import Device
 _OURS = 10_000
 _PAHO = 15_000
 _BRIDGED = 3_000
+_CALLS = 4_000
+_CALLERS = 8
 _ROUNDS = 5
 
+_LOOK_S = 0.1
 _SAVE_EACH_CHANGE = {"autosave_on_changes": "true", "autosave_interval": "1"}
 
 
 def main() -> None:
     """Print the three rates, and the ratios of each round."""
-    with TemporaryDirectory() as folder, ExitStack() as stack:
+    with TemporaryDirectory(dir=Path.cwd()) as folder, ExitStack() as stack:  # on a disk: /tmp may be memory
         place = Path(folder)
         broker = stack.enter_context(Broker(place / "broker"))
         sender = stack.enter_context(_pair(place, broker))
@@ -40,16 +45,25 @@ def main() -> None:
         far = stack.enter_context(Broker(place / "far", settings=_SAVE_EACH_CHANGE))
         _bridge(near, far, place / "near" / "mosquitto.conf")
         rounds = [
-            (_ours(sender), _paho(broker, broker, _PAHO, number), _paho(near, far, _BRIDGED, number))
+            (
+                _ours(sender),
+                *_by_callers(sender),
+                _paho(broker, broker, _PAHO, number),
+                _paho(near, far, _BRIDGED, number),
+            )
             for number in range(_ROUNDS)
         ]
-    ours, raw, bridged = ([each[place] for each in rounds] for place in range(3))
+    ours, called, written, raw, bridged = ([each[place] for each in rounds] for place in range(5))
     print(f"messages of {SIZE} bytes a second, unbatched, medians of {_ROUNDS} rounds")
     print(f"agent to agent, durable and acknowledged end to end {median(ours):>20,.0f}")
+    print(f"the same, by {_CALLERS} callers of the local API at once   {median(called):>20,.0f}")
+    print(f"  bytes that the sending agent writes for each      {median(written):>20,.0f}")
     print(f"paho to paho, neither end durable                   {median(raw):>20,.0f}")
     print(_ratio("  agents to paho", ours, raw))
+    print(_ratio("  callers to paho", called, raw))
     print(f"paho over two bridged brokers that save each change {median(bridged):>20,.0f}")
     print(_ratio("  agents to bridge", ours, bridged))
+    print(_ratio("  callers to bridge", called, bridged))
 
 
 def _ratio(what: str, ours: list[float], theirs: list[float]) -> str:
@@ -58,26 +72,48 @@ def _ratio(what: str, ours: list[float], theirs: list[float]) -> str:
 
 
 @contextmanager
-def _pair(place: Path, broker: Broker) -> Iterator[Path]:
-    """Make two members of one group; the second runs. Yield the first's state folder."""
+def _pair(place: Path, broker: Broker) -> Iterator[Device]:
+    """Make two members of one group; the second runs. Yield the first."""
     devices = [Device(place, name) for name in ("sender", "recipient")]
     for device in devices:
         device.set_up(broker)
     sender, recipient = devices
     sender.ok("group", "create")
+    sender.ok("config", "set", "api.socket", "api.sock")
     sender.start("run", "--no-sensors")
     try:
         recipient.ok("join", "-", feed=sender.ok("invite", "--no-wait"))
         sender.end()
         recipient.start("run", "--no-sensors")
-        yield sender.state
+        yield sender
     finally:
         sender.end()
         recipient.end()
 
 
-def _ours(sender: Path) -> float:
-    return _OURS / go([start("bench.messages.small_sender", str(sender), str(_OURS))])
+def _ours(sender: Device) -> float:
+    return _OURS / go([start("bench.messages.small_sender", str(sender.state), str(_OURS))])
+
+
+def _by_callers(sender: Device) -> tuple[float, float]:
+    """Return messages a second, and the bytes that the agent has written for each."""
+    socket = sender.state / "api.sock"
+    sender.start("run", "--no-sensors")
+    try:
+        while not (socket.is_socket() and sender.json("status")["relay"]["state"] == "up"):
+            time.sleep(_LOOK_S)
+        callers = start("bench.messages.small_callers", str(socket), str(_CALLS), str(_CALLERS))
+        before = _written(sender.pid)
+        seconds = go([callers])
+        return _CALLS / seconds, (_written(sender.pid) - before) / _CALLS
+    finally:
+        sender.end()
+
+
+def _written(process: int) -> int:
+    """Return the bytes that a process has sent to the disk, where its folder lies on one."""
+    lines = Path(f"/proc/{process}/io").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
 
 
 def _paho(near: Broker, far: Broker, count: int, number: int) -> float:
