@@ -67,19 +67,26 @@ class Publisher:
         Raises:
             ReadingError: no table could hold it; nothing was taken.
         """
-        replaced = time_us is not None and not (EARLIEST_US <= time_us <= self._believed_us or self._believes(time_us))
-        if time_us is None or replaced:
-            builder, time_us = self._timed_here, self._clock.monotonic_us()
+        if time_us is not None and EARLIEST_US <= time_us <= self._believed_us:  # as nearly all are
+            builder = self._asserted
+            builder.add(name, unit, time_us, value)
         else:
-            builder = self._timed_here if time_us < ABSOLUTE_US else self._asserted
-        builder.add(name, unit, time_us, value)
-        if replaced:
-            self._replaced_times += 1
+            builder = self._add_looked_at(name, unit, time_us, value)
         if self._opened_us is None:
             self._opened_us = self._clock.monotonic_us()
         if builder.count >= self.batch_readings or builder.full:
             self._close(builder)
         return len(self._closed) >= PUBLISH_BATCHES
+
+    def _add_looked_at(self, name: str, unit: str, time_us: int | None, value: Value) -> BatchBuilder:
+        replaced = time_us is not None and not self._believes(time_us)
+        if time_us is None or replaced:
+            builder, time_us = self._timed_here, self._clock.monotonic_us()
+        else:
+            builder = self._timed_here if time_us < ABSOLUTE_US else self._asserted
+        builder.add(name, unit, time_us, value)
+        self._replaced_times += replaced
+        return builder
 
     @property
     def waiting(self) -> int:

@@ -189,13 +189,14 @@ _VALUE_KINDS: dict[type, Kind] = {
 }
 
 
+_FLOAT, _BOOLEAN = Kind.FLOAT, Kind.BOOLEAN  # looked up for each reading
+
+
 class BatchBuilder:
     """Collects readings until the caller closes the batch."""
 
     def __init__(self) -> None:
-        self._series: dict[tuple[str, str, Kind], _Collected] = {}
-        self.count = 0
-        self._variable_bytes = 0
+        self.clear()
 
     def add(self, name: str, unit: str, time_us: int, value: Value) -> None:
         """Take one reading. `time_us` is monotonic or wall, as the batch's clock will say.
@@ -210,10 +211,10 @@ class BatchBuilder:
         series = self._series.get(key)
         if series is None:
             series = self._open_series(key)
-        if kind is Kind.FLOAT:
+        if kind is _FLOAT:
             if not _LOWEST <= value <= _HIGHEST:  # type: ignore[operator] # the kind says that it is a number
                 raise ReadingError(f"{name}: a value must be finite")
-        elif kind is not Kind.BOOLEAN:
+        elif kind is not _BOOLEAN:
             self._count_bytes(name, value)
         if not 0 <= time_us < _LATEST_US:
             raise ReadingError(f"{name}: the time must be between the years 1970 and 20000")
@@ -224,12 +225,7 @@ class BatchBuilder:
     @property
     def full(self) -> bool:
         """Say whether another reading could exceed a bound."""
-        packed_most = self._variable_bytes + 16 * self.count + 200 * len(self._series)
-        return (
-            self.count >= MAXIMUM_BATCH_READINGS
-            or len(self._series) >= MAXIMUM_BATCH_SERIES
-            or packed_most + 2 * MAXIMUM_TEXT_VALUE_BYTES >= MAXIMUM_BATCH_BYTES
-        )
+        return self.count >= self._full_at
 
     def body(self, clock: ClockReading) -> bytes:
         """Return the message body of what was added. Call `clear` once it is durable."""
@@ -237,9 +233,16 @@ class BatchBuilder:
 
     def clear(self) -> None:
         """Start again."""
-        self._series = {}
+        self._series: dict[tuple[str, str, Kind], _Collected] = {}
         self.count = 0
         self._variable_bytes = 0
+        self._set_full_at()
+
+    def _set_full_at(self) -> None:
+        """Note how many readings fill the batch: what is asked for each reading is then one comparison."""
+        left = MAXIMUM_BATCH_BYTES - 2 * MAXIMUM_TEXT_VALUE_BYTES - self._variable_bytes - 200 * len(self._series)
+        most = 0 if len(self._series) >= MAXIMUM_BATCH_SERIES else MAXIMUM_BATCH_READINGS
+        self._full_at = min(most, -(-left // 16))
 
     def _open_series(self, key: tuple[str, str, Kind]) -> _Collected:
         name, unit, _ = key
@@ -247,7 +250,9 @@ class BatchBuilder:
             raise ReadingError(f"a name must have 1 to {MAXIMUM_NAME_BYTES} bytes")
         if _utf8_bytes(unit) > MAXIMUM_UNIT_BYTES:
             raise ReadingError(f"{name}: a unit must have at most {MAXIMUM_UNIT_BYTES} bytes")
-        return self._series.setdefault(key, _Collected(name, unit))
+        series = self._series[key] = _Collected(name, unit)
+        self._set_full_at()
+        return series
 
     def _count_bytes(self, name: str, value: Value) -> None:
         assert isinstance(value, str | bytes)
@@ -255,6 +260,7 @@ class BatchBuilder:
         if size > MAXIMUM_TEXT_VALUE_BYTES:
             raise ReadingError(f"{name}: a text or data value must have at most {MAXIMUM_TEXT_VALUE_BYTES} bytes")
         self._variable_bytes += size + 8
+        self._set_full_at()
 
 
 def _utf8_bytes(text: str) -> int:

@@ -186,9 +186,7 @@ class Outbox:
 
     def make_room(self, recipient: DeviceKey, size: int) -> list[Range]:
         """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the places."""
-        self._growth.write()
-        queued = self._database.one("SELECT queued_bytes FROM device")
-        missing = queued + size - self._maximum_bytes
+        missing = self._growth.total() + size - self._maximum_bytes
         if missing <= 0:
             return []
         wanted = max(missing + MESSAGE_OVERHEAD_BYTES, self._maximum_bytes // OUTBOX_DROP_SHARE)  # with a record of it
@@ -251,6 +249,7 @@ class Outbox:
                 "UPDATE peer SET queued_messages = queued_messages - ? WHERE signing_public = ?", (rows, recipient)
             )
             self._database.run(_FORGOTTEN, (rows, size, *of_classes))
+            self._growth.shrank(size)
         return int(rows)
 
     def withdraw(
@@ -371,7 +370,7 @@ class Outbox:
 
     def _keep_acknowledged(self, recipient: DeviceKey, first: int, last: int) -> None:
         """Keep the newest telemetry that leaves its queue, unless room is short."""
-        if self._database.lean or 2 * self._growth.bytes > self._maximum_bytes:
+        if self._database.lean or 2 * self._growth.total() > self._maximum_bytes:
             return
         begin, end = self._places(recipient, first, last)
         self._database.run(

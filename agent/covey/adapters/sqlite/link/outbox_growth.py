@@ -66,6 +66,16 @@ class OutboxGrowth:
         """The bytes of the outbox when numbers were allocated last, with all that was added since."""
         return self._bytes_before + self._bytes.total()
 
+    def total(self) -> int:
+        """Return the bytes of the outbox now. Reads the device's row only where this transaction has not done so."""
+        if not self._rows:
+            return self._database.one("SELECT queued_bytes FROM device") + self._bytes.total()
+        return self.bytes
+
+    def shrank(self, size: int) -> None:
+        """Note that so many bytes have left the outbox; the device's row says so already."""
+        self._bytes_before -= size
+
     @property
     def holds_of_groups(self) -> bool:
         """Whether something waits that has to be erased with its group."""

@@ -98,3 +98,26 @@ def test_outside_of_a_transaction_it_is_written_at_once(store: SqliteStore) -> N
     _queue(store, BEN, 4)
     assert store.outbox.totals() == (1, 4)
     assert store.outbox.queued(BEN, Place(0), 10, 100) == [(1, bytes(4))]
+
+
+def test_telemetry_asks_for_room_without_writing_totals_each_time(store: SqliteStore) -> None:
+    said: list[str] = []
+    store.database.connection.set_trace_callback(said.append)
+    with store.transaction():
+        for _ in range(20):
+            assert store.outbox.make_room(BEN, 10) == []
+            _queue(store, BEN, 10, MessageClass.TELEMETRY)
+    store.database.connection.set_trace_callback(None)
+    assert len([each for each in said if "queued_messages" in each]) == 2
+    assert store.outbox.totals() == (20, 200)
+
+
+def test_room_counts_what_was_queued_and_freed_in_the_same_transaction(store: SqliteStore) -> None:
+    with store.transaction():
+        for _ in range(9):
+            assert store.outbox.make_room(BEN, 100) == []
+            _queue(store, BEN, 100, MessageClass.TELEMETRY)
+        store.outbox.free(BEN, SequenceSet(5))
+        assert store.outbox.make_room(BEN, 600) == [], "400 bytes are left, and 600 fit"
+        assert store.outbox.make_room(BEN, 601) == [(6, 9)]
+    assert store.outbox.totals() == (0, 0)
