@@ -16,7 +16,6 @@ _PACKAGES = {
 """Where the tests' rooms have their sources."""
 
 _ROOMS_TESTED_ELSEWHERE = {
-    "agent/covey": "errors: tests/meta/test_errors.py; the client: tests/integration/test_local_api.py",
     "agent/covey/adapters/broker": "a real broker and its files: tests/integration/test_broker_*.py",
     "agent/covey/app/agent": "whole agents: tests/integration/test_systemd.py, test_settings.py, test_shells.py",
     "agent/covey/core/records": "interfaces alone: nothing in them runs",
