@@ -294,7 +294,7 @@ class Client:
                 connection = self._idle.pop()
             except IndexError:
                 return _Connection(self._path)
-            if connection.may_be_used_again():
+            if connection.is_usable():
                 return connection
             connection.close()
 
@@ -320,7 +320,7 @@ class _Connection(http.client.HTTPConnection):
         self._path = path
         self.idle_since = 0.0
 
-    def may_be_used_again(self) -> bool:
+    def is_usable(self) -> bool:
         """Say whether the agent has not closed it, and will not do so now: a request must not be lost on the way."""
         closed = select.poll()
         closed.register(self.sock, select.POLLIN)
