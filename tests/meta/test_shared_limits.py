@@ -52,6 +52,12 @@ _SHARED = (
         "unit/core/history/test_acceptance.py::test_a_member_that_has_left_gives_its_part_of_the_common_room_back",
     ),
     _Shared(
+        "history.FORMER_HISTORY_BYTES",
+        "a member with devices that it admits and removes, or a removed admin",
+        "present members have their shares and the common room, and pay for what they follow",
+        "unit/core/history/test_acceptance.py::test_former_members_share_one_room_and_only_present_members_pay_beyond_it",
+    ),
+    _Shared(
         "history.FORKS_OF_ONE",
         "an author under one of its own numbers, with an accomplice that follows each of them",
         "the accomplice pays until it has nothing left",

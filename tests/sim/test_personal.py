@@ -37,6 +37,7 @@ _ROUNDS = 8
 _BEAT_US = 30_000_000
 _CYCLES, _CYCLE_STEPS, _CYCLE_S = 40, 8, 120
 """Towards the end little happens for long: some is due after ten minutes, some after an hour."""
+_PAGES_OF_WORDS = 100
 _SEEDS_OF_MISTAKES = (3, 4, 0, 1)
 """Seeds of which each mistake fails one, unless it has one of its own."""
 _LOST, _UNANSWERED = "who has lost its state is not invited again", "who was never answered is not invited again"
@@ -158,7 +159,8 @@ class PersonalWorld:
     def talk(self, device: OwnDevice, group_id: GroupId) -> None:
         """Say something that can be found again."""
         word = self.chance.randbytes(48).hex().encode()
-        if device.wants(lambda: device.node.history.write(group_id, Note("text/plain", word), device.now)):
+        note = Note("text/plain", word * _PAGES_OF_WORDS)  # a page that SQLite frees whole keeps what was in it
+        if device.wants(lambda: device.node.history.write(group_id, note, device.now)):
             self.words[group_id].add(word)
 
     def befriend(self) -> None:

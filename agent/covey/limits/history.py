@@ -41,6 +41,13 @@ COMMON_HISTORY_BYTES = 256 * MIB
 """The room beyond the shares that the present members of a group use together: a Pi's card holds it, and a night of
 synchronising brings it. When it is full, every member still has its share."""
 
+FORMER_HISTORY_BYTES = 256 * MIB
+"""The operations of all former members of a group together: as much as the common room of the present ones."""
+
+FORMER_LOGS = 8_000
+"""Logs of all former members of a group together: half of what one request names, so requests name the present members'
+logs, too."""
+
 LOGS_OF_ONE = 16
 """Incarnations of one author in one group's history, a guaranteed share too: each costs an honest device a restored
 state."""

@@ -17,6 +17,8 @@ const LOGS_OF_ONE = 16
 const AUTHOR_SHARE_BYTES = 262144
 const MAXIMUM_AUTHOR_BYTES = 16777216
 const COMMON_HISTORY_BYTES = 268435456
+const FORMER_HISTORY_BYTES = 268435456
+const FORMER_LOGS = 8000
 const KINDS = {
   MERGE: 0, NOTE: 1, PROFILE: 2, SESSION: 3, OPERATOR: 4, SETTING: 5, COMMAND: 6, APPROVAL: 7, OBEYING: 8, CHECKPOINT: 9, OWN_GROUP: 10,
   PREFERENCE: 11, FILE: 12, RELEASE: 13,
@@ -135,24 +137,35 @@ class History {
 
   checkShare(operation, manifest, others) {
     const admins = manifest.mode === MODES.ADMIN_INVITES || manifest.mode === MODES.PUBLIC
-    if (admins && manifest.members.find(member => member.id === operation.author)?.role) return []
+    const { members } = this.graph.state()
+    const isAdmin = admins && manifest.members.find(member => member.id === operation.author)?.role
+    if (isAdmin && (!members.size || members.get(operation.author)?.role)) return []
     const own = this.order.filter(each => each.author === operation.author)
     const rivals = own.filter(each => logOf(each) === logOf(operation) && each.number === operation.number).length
     const logs = new Set(own.map(logOf))
     const beyond = []
     if (rivals >= FORKS_OF_ONE) beyond.push('fork')
     if (!logs.has(logOf(operation)) && logs.size >= LOGS_OF_ONE) beyond.push('log')
-    if (!this.room(operation, own)) beyond.push('bytes')
+    const former = members.size && !members.has(operation.author)
+    const full = former && !this.formerRoom(operation, members)
+    if (full || !this.room(operation, own, former)) beyond.push('bytes')
     if (!beyond.length) return []
-    return this.payers(operation, beyond, others)
+    return this.payers(operation, beyond, full ? others.filter(each => members.has(each.author)) : others)
   }
 
-  room(operation, own) {
+  formerRoom(operation, members) {
+    const theirs = [...this.order.filter(each => !members.has(each.author)), operation]
+    const bytes = theirs.reduce((sum, each) => sum + each.raw.length, 0)
+    return bytes <= FORMER_HISTORY_BYTES && new Set(theirs.map(logOf)).size <= FORMER_LOGS
+  }
+
+  room(operation, own, former) {
     const bytes = list => list.reduce((sum, each) => sum + each.raw.length, 0)
     const mine = bytes(own) + operation.raw.length
     if (mine <= AUTHOR_SHARE_BYTES) return true
     const state = this.graph.state()
     if (mine > MAXIMUM_AUTHOR_BYTES) return false
+    if (former) return true
     const others = [...state.members.keys()].filter(id => id !== operation.author)
     const beyond = others.map(id => Math.max(0, bytes(this.order.filter(each => each.author === id)) - AUTHOR_SHARE_BYTES))
     return beyond.reduce((sum, each) => sum + each, mine - AUTHOR_SHARE_BYTES) <= COMMON_HISTORY_BYTES

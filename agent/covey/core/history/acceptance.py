@@ -11,10 +11,13 @@
    it (rule 9).
 9. Every author has its own share: `LOGS_OF_ONE` logs and `AUTHOR_SHARE_BYTES`, whatever others have written. Beyond
    these bytes it may use room that the present members share, up to `MAXIMUM_AUTHOR_BYTES`, while all of them together
-   use at most `COMMON_HISTORY_BYTES`. Former members use none of that room. Admins are exempt from these limits.
+   use at most `COMMON_HISTORY_BYTES`. Former members use none of that room: all of them together have `FORMER_LOGS`
+   and `FORMER_HISTORY_BYTES`, so no member fills the history with devices that it admits and removes. Whoever is an
+   admin in the named and in the present manifest is exempt from these limits.
    Anything more is accepted only if an operation of another author follows it and that author pays: it may pay for
    `LOGS_OF_ONE` logs, `LOGS_OF_ONE` forks and `MAXIMUM_AUTHOR_BYTES` of each other author. A device itself pays in this
    way for the operators that it has pinned.
+   For what exceeds the former members' room, only present members pay.
    So no author can use up another's share, and paying reduces what an author can still pay.
 10. Its body has the shape of its kind. The content of kinds added after version 1 is not judged (`kinds.py`).
 11. In a mode with admins, only admins write profiles and checkpoints.
@@ -40,6 +43,8 @@ from covey.limits.history import (
     AUTHOR_SHARE_BYTES,
     COMMON_HISTORY_BYTES,
     FORKS_OF_ONE,
+    FORMER_HISTORY_BYTES,
+    FORMER_LOGS,
     LOGS_OF_ONE,
     MAXIMUM_AUTHOR_BYTES,
 )
@@ -78,6 +83,19 @@ class Accepted:
     lift: Lift | None = None
 
 
+def _read_as_named(manifest: GroupManifest) -> NamedManifest:
+    authors = [member for member in manifest.members if not member.is_board]
+    equal = manifest.mode in {*EQUAL_MODES, Mode.ONE_TO_ONE}
+    describers = [member for member in authors if equal or member.role is Role.ADMIN]
+    return NamedManifest(
+        manifest.version,
+        frozenset(member.keys.signing_public for member in authors),
+        frozenset(member.keys.signing_public for member in describers),
+        frozenset() if equal else frozenset(member.keys.signing_public for member in describers),
+        manifest.mode is Mode.PERSONAL,
+    )
+
+
 class Acceptance:
     """The rules, over what is here."""
 
@@ -98,6 +116,8 @@ class Acceptance:
         self._own_payer = own_payer
         self._named: OrderedDict[ManifestHash, NamedManifest] = OrderedDict()
         """The manifests named last: reading one with 1,000 members takes a Pi milliseconds."""
+        self._now: dict[GroupId, tuple[GroupManifest, NamedManifest]] = {}
+        """The present manifest of each group, and the same as operations name it."""
 
     def forget_named(self) -> None:
         """Look manifests up again: one that rivals of its issuer have replaced is not held any more (rule 6)."""
@@ -110,16 +130,7 @@ class Acceptance:
             manifest = self._manifest(group_id, manifest_hash)
             if manifest is None:
                 return None
-            authors = [member for member in manifest.members if not member.is_board]
-            equal = manifest.mode in {*EQUAL_MODES, Mode.ONE_TO_ONE}
-            describers = [member for member in authors if equal or member.role is Role.ADMIN]
-            found = self._named[manifest_hash] = NamedManifest(
-                manifest.version,
-                frozenset(member.keys.signing_public for member in authors),
-                frozenset(member.keys.signing_public for member in describers),
-                frozenset() if equal else frozenset(member.keys.signing_public for member in describers),
-                manifest.mode is Mode.PERSONAL,
-            )
+            found = self._named[manifest_hash] = _read_as_named(manifest)
             if len(self._named) > _REMEMBERED:
                 self._named.popitem(last=False)
         return found
@@ -130,6 +141,16 @@ class Acceptance:
             return present
         raw = self._stored_manifest(group_id, manifest_hash)
         return None if raw is None else read_manifest(raw, verify=False)
+
+    def _named_now(self, group_id: GroupId) -> NamedManifest | None:
+        """Return who writes and who is an admin by the present manifest."""
+        present = self._present(group_id)
+        if present is None:
+            return None
+        known = self._now.get(group_id)
+        if known is None or known[0] is not present:
+            known = self._now[group_id] = present, _read_as_named(present)
+        return known[1]
 
     def may_pay(self, operation: Operation) -> bool:
         """Say whether the author of a following operation may pay for what it follows: it was a member."""
@@ -190,14 +211,22 @@ class Acceptance:
         is_rival = end is not None and operation.number <= end.number
         is_crowded = is_rival and records.numbered(group_id, operation.log, operation.number) >= FORKS_OF_ONE
         is_new, length = end is None, len(operation.raw)
-        if not is_crowded:
-            if author in manifest.admins:
+        now = self._named_now(group_id)
+        is_former = now is not None and author not in now.authors
+        has_room = not is_former or self._former_have_room(group_id, length, is_new=is_new)
+        if not is_crowded and has_room:
+            if author in manifest.admins and (now is None or author in now.admins):
                 return None
             own = records.totals(group_id, author)
-            if not (is_new and own.logs >= LOGS_OF_ONE) and self._has_room(group_id, own.length, length):
+            may_begin = not is_new or own.logs < LOGS_OF_ONE
+            if is_former and may_begin and own.length + length <= MAXIMUM_AUTHOR_BYTES:
+                return None
+            if not is_former and may_begin and self._has_room(group_id, own.length, length):
                 return None
         own_payer = self._own_payer(group_id, author)
         for payer in (*payers, *(() if own_payer is None else (own_payer,))):
+            if not has_room and now is not None and payer not in now.authors:
+                continue
             paid = records.paid(group_id, payer, author)
             if (
                 paid.logs + is_new <= LOGS_OF_ONE
@@ -209,17 +238,27 @@ class Acceptance:
             raise LimitError(f"more than {FORKS_OF_ONE} operations under one number")
         raise LimitError("the author's share of the group's history is full")
 
+    def _former_have_room(self, group_id: GroupId, length: int, *, is_new: bool) -> bool:
+        """Say whether former members, all together, may add an operation of so many bytes (rule 9)."""
+        now = self._named_now(group_id)
+        assert now is not None, "somebody is a former member"
+        used = self._operations.lengths(group_id)
+        if sum(held for author, held in used.items() if author not in now.authors) + length > FORMER_HISTORY_BYTES:
+            return False
+        if not is_new:
+            return True
+        return sum(log.author not in now.authors for log, _ in self._operations.logs(group_id)) < FORMER_LOGS
+
     def _has_room(self, group_id: GroupId, held: int, length: int) -> bool:
         """Say whether an author that has `held` bytes may add `length` more (rule 9)."""
         if held + length <= AUTHOR_SHARE_BYTES:
             return True
         if held + length > MAXIMUM_AUTHOR_BYTES:
             return False
-        present = self._present(group_id)
+        now = self._named_now(group_id)
         used = self._operations.lengths(group_id)
-        if present is not None:  # former members give their part of the room back
-            members = {member.keys.signing_public for member in present.members}
-            used = {author: bytes_used for author, bytes_used in used.items() if author in members}
+        if now is not None:  # former members give their part of the room back
+            used = {author: bytes_used for author, bytes_used in used.items() if author in now.authors}
         common = sum(max(0, each - AUTHOR_SHARE_BYTES) for each in used.values())
         more = held + length - max(held, AUTHOR_SHARE_BYTES)
         return common + more <= COMMON_HISTORY_BYTES

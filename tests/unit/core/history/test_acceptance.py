@@ -10,7 +10,7 @@ import pytest
 from covey.adapters.sqlite.history.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.core.crypto import Identity
-from covey.core.group.manifest import manifest_hash
+from covey.core.group.manifest import GroupManifest, manifest_hash
 from covey.core.history.acceptance import Acceptance, Waits
 from covey.core.history.operation import Log, LogEnd, Operation, Remains, read_operation, sign_operation
 from covey.core.ids import DeviceKey, GroupId, Incarnation, ManifestHash
@@ -38,11 +38,13 @@ class _Manifests:
         del self._by_hash[manifest_hash]
 
 
-def _offer(operations: OperationTables, operation: Operation, *payers: DeviceKey) -> str | None:
+def _offer(
+    operations: OperationTables, operation: Operation, *payers: DeviceKey, present: GroupManifest = WITH_CAROL
+) -> str | None:
     """Take an operation if that is what the rules say; return what became of it."""
     if operation.group_id != GROUP_ID:
         raise NotForUsError("of another group")
-    judged = Acceptance(operations, _Manifests().manifest, lambda _: WITH_CAROL).judge(operation, payers)
+    judged = Acceptance(operations, _Manifests().manifest, lambda _: present).judge(operation, payers)
     if isinstance(judged, Waits):
         return "waits"
     operations.add(operation, judged.version, 0, lift=judged.lift)
@@ -154,12 +156,33 @@ def test_a_device_pays_for_the_operators_that_it_has_pinned() -> None:
         assert judged.lift.payer == carol
 
 
-def test_admins_are_outside_of_the_limits() -> None:
+def test_admins_are_outside_of_the_limits_as_long_as_they_are_admins() -> None:
+    def by_an_admin(number: int) -> Operation:
+        log = Log(BOB.signing_public, Incarnation(number.to_bytes(8)))
+        return sign_operation(Operation(GROUP_ID, log, 1, None, (), 1, LED.hash, 0, 1, FIRST.body), BOB)
+
     with empty_history() as operations:
         for number in range(LOGS_OF_ONE + 1):
-            log = Log(BOB.signing_public, Incarnation(number.to_bytes(8)))
-            made = Operation(GROUP_ID, log, 1, None, (), 1, LED.hash, 0, 1, FIRST.body)
-            assert _offer(operations, sign_operation(made, BOB)) is None
+            assert _offer(operations, by_an_admin(number), present=LED) is None
+        for present in (WITHOUT_BOB, WITH_CAROL):
+            with pytest.raises(LimitError, match="the author's share"):
+                _offer(operations, by_an_admin(LOGS_OF_ONE + 1), present=present)
+
+
+@pytest.mark.parametrize("bound", ["FORMER_LOGS", "FORMER_HISTORY_BYTES"])
+def test_former_members_share_one_room_and_only_present_members_pay_beyond_it(
+    monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    """A member could admit and remove any number of devices, each with a share of its own."""
+    monkeypatch.setattr(f"covey.core.history.acceptance.{bound}", 2 * (len(_of_log(0).raw) if "BYTES" in bound else 1))
+    with empty_history() as operations:
+        assert [_offer(operations, _of_log(number), present=WITHOUT_BOB) for number in range(2)] == [None, None]
+        for payers in ((), (BOB.signing_public,)):
+            with pytest.raises(LimitError, match="the author's share"):
+                _offer(operations, _of_log(2), *payers, present=WITHOUT_BOB)
+        assert _offer(operations, _of_log(0, CAROL), present=WITHOUT_BOB) is None, "a present member has its own share"
+        assert _offer(operations, _of_log(2), CAROL.signing_public, present=WITHOUT_BOB) is None
+        assert _offer(operations, _of_log(3), present=WITH_CAROL) is None, "it is a member again"
 
 
 def test_beyond_its_share_an_author_uses_the_common_room_which_nobody_else_needs(
