@@ -10,12 +10,14 @@ import pytest
 from covey.adapters.sqlite.history.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.core.crypto import Identity
-from covey.core.group.manifest import GroupManifest, manifest_hash
+from covey.core.group.manifest import GroupManifest, Member, manifest_hash, sign_manifest
 from covey.core.history.acceptance import Acceptance, Waits
 from covey.core.history.operation import Log, LogEnd, Operation, Remains, read_operation, sign_operation
 from covey.core.ids import DeviceKey, GroupId, Incarnation, ManifestHash
 from covey.errors import LimitError, NotForUsError, RemoteError
+from covey.limits.group import MAXIMUM_MEMBERS
 from covey.limits.history import LOGS_OF_ONE
+from tests.fleet import identity
 from tests.vectors import load, vectors
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID
 from tests.vectors.makers.groups import WITH_CAROL, WITHOUT_BOB
@@ -275,3 +277,26 @@ def test_nothing_names_what_rivals_come_to_together() -> None:
         judged = Acceptance(operations, _Manifests().manifest, lambda _: together).judge(named)
         assert isinstance(judged, Waits)
         assert judged.manifest
+
+
+def test_a_thousand_members_that_were_restored_three_times_each_still_write() -> None:
+    """All of them once shared 2,048 logs."""
+    restored = [identity(f"member {number}") for number in range(MAXIMUM_MEMBERS)]
+    draft = WITHOUT_BOB
+    members = sorted((Member(each.keys) for each in restored), key=lambda each: each.keys.signing_public)
+    everybody = sign_manifest(replace(draft, members=tuple(members), version=9), restored[0])
+
+    def judged(operations: OperationTables, author: Identity, life: int) -> None:
+        log = Log(author.signing_public, Incarnation(life.to_bytes(8)))
+        made = sign_operation(Operation(GROUP_ID, log, 1, None, (), 1, everybody.hash, 0, 1, FIRST.body), author)
+        accepted = acceptance.judge(made)
+        assert not isinstance(accepted, Waits)
+        operations.add(made, accepted.version, 0, lift=accepted.lift)
+
+    with empty_history() as operations:
+        acceptance = Acceptance(operations, lambda *_: everybody.raw, lambda _: everybody)
+        for life in range(4):
+            for author in restored[:-1]:
+                judged(operations, author, life)
+        for author in (restored[-1], restored[0]):
+            judged(operations, author, 99)
