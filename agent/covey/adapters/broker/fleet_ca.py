@@ -34,6 +34,8 @@ from covey.errors import ConfigurationError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
+_CLOSED = "closed"
+"""The folder of certificates that are revoked as long as their devices are no members."""
 _BY_HAND = "by-hand"
 """The folder with a file for each device that a person let in."""
 _MAXIMUM_FILE_BYTES = 64 * 1024
@@ -70,7 +72,7 @@ class FleetCa:
                 key = ec.generate_private_key(ec.SECP256R1())
                 write_secret(folder / "ca.key", _key_pem(key))
                 replace_durably(folder / "ca.crt", _certificate_pem(_self_signed(key)), 0o644)
-            for name in ("issued", "revoked", _BY_HAND):
+            for name in ("issued", "revoked", _CLOSED, _BY_HAND):
                 private_folder(folder / name)
         authority = cls.open(folder)
         authority.publish_revocations()
@@ -129,29 +131,49 @@ class FleetCa:
         """
         check_device_name(user_name)
         with storage_errors("write", self.folder), locked_folder(self.folder):
-            issued = sorted((self.folder / "issued").glob(f"{user_name}-*.crt"))
+            issued = self._move(user_name, "issued", "revoked")
+            self._move(user_name, _CLOSED, "revoked")
             (self.folder / _BY_HAND / user_name).unlink(missing_ok=True)
-            for path in issued:
-                path.replace(self.folder / "revoked" / path.name)
         self.publish_revocations()
-        return bool(issued)
+        return issued
 
-    def reinstate(self, user_names: Iterable[str]) -> list[str]:  # noqa: ARG002 - as every authority
-        """Return nothing: a certificate of this authority holds although a restored folder does not list it."""
-        return []
+    def _move(self, user_name: str, before: str, after: str) -> bool:
+        private_folder(self.folder / after)
+        found = sorted((self.folder / before).glob(f"{user_name}-*.crt"))
+        for path in found:
+            path.replace(self.folder / after / path.name)
+        return bool(found)
+
+    def reinstate(self, user_names: Iterable[str]) -> list[str]:
+        """Let devices in again that were closed; return which.
+
+        A certificate that a restored folder does not list holds anyway.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        closed = {path.name.partition("-")[0] for path in (self.folder / _CLOSED).glob("*.crt")}
+        with storage_errors("write", self.folder), locked_folder(self.folder):
+            let_in = [each for each in sorted(closed.intersection(user_names)) if self._move(each, _CLOSED, "issued")]
+        if let_in:
+            self.publish_revocations()
+        return let_in
 
     def close(self, user_names: Iterable[str]) -> list[str]:
         """Revoke the certificates of devices, but for those that a person made by hand; return which had any.
+
+        `reinstate` lets them in again.
 
         Raises:
             StorageError: the disk refused.
         """
         issued = {path.name.partition("-")[0] for path in (self.folder / "issued").glob("*.crt")}
-        return [
-            each
-            for each in sorted(issued.intersection(user_names))
-            if not (self.folder / _BY_HAND / each).exists() and self.remove(each)
-        ]
+        with storage_errors("write", self.folder), locked_folder(self.folder):
+            by_code = [each for each in issued.intersection(user_names) if not (self.folder / _BY_HAND / each).exists()]
+            closed = [each for each in sorted(by_code) if self._move(each, "issued", _CLOSED)]
+        if closed:
+            self.publish_revocations()
+        return closed
 
     def mint_server(self, names: Sequence[str]) -> str:
         """Issue a server's certificate for a new key, by the names and addresses that it is reached at; return both.
@@ -225,7 +247,7 @@ class FleetCa:
                 )
                 .add_extension(x509.CRLNumber(int(now.timestamp() * 1e6)), critical=False)
             )
-            for path in sorted((self.folder / "revoked").glob("*.crt")):
+            for path in sorted(each for name in ("revoked", _CLOSED) for each in (self.folder / name).glob("*.crt")):
                 serial = x509.load_pem_x509_certificate(path.read_bytes()).serial_number
                 builder = builder.add_revoked_certificate(
                     x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now - _CLOCK_SKEW).build()

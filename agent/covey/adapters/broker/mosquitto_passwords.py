@@ -43,7 +43,8 @@ _ROUNDS = 101
 _SALT_BYTES = 12
 _PASSWORD_BYTES = 24
 _SECRET_BYTES = 32
-_PAST = re.compile(r"([0-9a-f]{64}) (0|[1-9][0-9]{0,8})( by-hand)?")
+_BY_HAND, _CLOSED = "by-hand", "closed"
+_PAST = re.compile(r"([0-9a-f]{64}) (0|[1-9][0-9]{0,8})(?: (by-hand|closed))?")
 _SECRET = re.compile(rb"[0-9a-f]{%d}" % (2 * _SECRET_BYTES))
 _LEGIBLE = "abcdefghijkmnpqrstuvwxyz23456789"
 _ENROLMENT_LENGTH = 8
@@ -64,10 +65,13 @@ def check_device_name(user_name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Past:
-    """How often an account was made or removed after the first time, and whether a person made it last."""
+    """How often an account was made or removed after the first time, and what became of it last.
+
+    `state` is `_BY_HAND` where a person made it, `_CLOSED` where its device was no member any more, or empty.
+    """
 
     turn: int = -1
-    by_hand: bool = False
+    state: str = ""
 
 
 def add_device(passwords: Path, user_name: str, *, by_hand: bool = False) -> str:
@@ -84,7 +88,7 @@ def add_device(passwords: Path, user_name: str, *, by_hand: bool = False) -> str
         accounts, past = _read_accounts(passwords), _read_past(passwords)
         turn = past.get(user_name, _Past(0 if user_name in accounts else -1)).turn + 1
         if turn or by_hand:
-            _write_past(passwords, past | {user_name: _Past(turn, by_hand)})
+            _write_past(passwords, past | {user_name: _Past(turn, _BY_HAND if by_hand else "")})
         password = _password(_secret(passwords), user_name, turn)
         accounts[user_name] = hash_password(password)
         _write_accounts(passwords, accounts)
@@ -101,46 +105,49 @@ def remove_device(passwords: Path, user_name: str) -> bool:
     check_device_name(user_name)
     with _changing(passwords):
         accounts, past = _read_accounts(passwords), _read_past(passwords)
-        found = user_name in accounts
+        found, known = user_name in accounts, past.get(user_name, _Past(0))
+        if found or known.state == _CLOSED:
+            # The past is written first: no later account gets the password of a removed one.
+            _write_past(passwords, past | {user_name: _Past(known.turn + 1)})
         if found:
-            _remove(passwords, accounts, past, [user_name])
+            _write_accounts(passwords, {name: hashed for name, hashed in accounts.items() if name != user_name})
     return found
 
 
 def close_devices(passwords: Path, user_names: Iterable[str]) -> list[str]:
     """Take the accounts of devices away, but for those that a person made by hand; return which had one.
 
+    `reinstate_devices` gives them back, with the same passwords.
+
     Raises:
         ConfigurationError, StorageError: as `write_account`.
     """
     with _changing(passwords):
         accounts, past = _read_accounts(passwords), _read_past(passwords)
-        closed = sorted({each for each in user_names if each in accounts and not past.get(each, _Past()).by_hand})
+        open_by_code = (each for each in user_names if each in accounts)
+        closed = sorted({each for each in open_by_code if past.get(each, _Past()).state != _BY_HAND})
         if closed:
-            _remove(passwords, accounts, past, closed)
+            _write_past(passwords, past | {each: _Past(past.get(each, _Past(0)).turn, _CLOSED) for each in closed})
+            _write_accounts(passwords, {name: hashed for name, hashed in accounts.items() if name not in closed})
     return closed
-
-
-def _remove(passwords: Path, accounts: dict[str, str], past: dict[str, _Past], user_names: list[str]) -> None:
-    # The past is written first: no later account gets the password of a removed one.
-    _write_past(passwords, past | {each: _Past(past.get(each, _Past(0)).turn + 1) for each in user_names})
-    _write_accounts(passwords, {name: hashed for name, hashed in accounts.items() if name not in user_names})
 
 
 def reinstate_devices(passwords: Path, user_names: Iterable[str]) -> list[str]:
     """Make the accounts of devices that never had one here, as far as this file knows; return which were made.
 
-    An account that was removed stays removed.
+    So those of devices that were closed; an account that was removed stays removed.
 
     Raises:
         ConfigurationError, StorageError: as `write_account`.
     """
     with _changing(passwords):
         accounts, past = _read_accounts(passwords), _read_past(passwords)
-        missing = sorted({each for each in user_names if each not in accounts and each not in past})
+        lacking = (each for each in user_names if each not in accounts)
+        missing = sorted({each for each in lacking if past.get(each, _Past(0, _CLOSED)).state == _CLOSED})
         if missing:
-            secret = _secret(passwords)
-            _write_accounts(passwords, accounts | {each: hash_password(_password(secret, each, 0)) for each in missing})
+            secret, turns = _secret(passwords), {each: past.get(each, _Past(0)).turn for each in missing}
+            made = {each: hash_password(_password(secret, each, turn)) for each, turn in turns.items()}
+            _write_accounts(passwords, accounts | made)
     return missing
 
 
@@ -211,7 +218,7 @@ def _read_past(passwords: Path) -> dict[str, _Past]:
         return {}
     lines = kept.read_bytes().decode("ascii", "replace").splitlines() if kept.exists() else [""]
     rows = [_PAST.fullmatch(line) for line in lines[:-1]]
-    past = {row[1]: _Past(int(row[2]), bool(row[3])) for row in rows if row is not None}
+    past = {row[1]: _Past(int(row[2]), row[3] or "") for row in rows if row is not None}
     if lines[-1:] != [f"end {len(rows)}"] or len(past) != len(rows):
         raise ConfigurationError(
             f"{kept} is damaged",
@@ -222,7 +229,7 @@ def _read_past(passwords: Path) -> dict[str, _Past]:
 
 
 def _write_past(passwords: Path, past: dict[str, _Past]) -> None:
-    rows = [f"{name} {each.turn}{' by-hand' if each.by_hand else ''}\n" for name, each in past.items()]
+    rows = [f"{name} {each.turn} {each.state}".rstrip() + "\n" for name, each in past.items()]
     _write_beside(passwords, "turns", "".join([*rows, f"end {len(rows)}\n"]).encode())
 
 

@@ -11,6 +11,7 @@ from covey.adapters.broker.authority import PasswordAuthority
 from covey.adapters.broker.fleet_ca import FleetCa
 from covey.adapters.broker.mosquitto_passwords import device_accounts, draw_enrolment_password, hash_password
 from covey.app.loop.member_accounts import MemberAccounts
+from covey.core.group.manifest import Member
 from covey.errors import ConfigurationError
 from covey.limits.broker import REMOVED_ACCOUNT_US
 from tests.fleet import Device, carry, found
@@ -158,6 +159,28 @@ def test_an_account_that_came_back_with_a_backup_goes_again_with_its_member(hub:
     assert hub.authority.mint(name) != stolen
 
 
+def test_a_member_that_is_added_again_signs_in_as_before(hub: _Hub) -> None:
+    """A hostile member may remove all others: adding them again is enough."""
+    group_id = found(hub.device, hub.gate)
+    name = hub.gate.key.hex()
+    password = hub.authority.mint(name)
+    for _ in range(2):
+        remove(hub.device, hub.gate, group_id)
+        hub.turn_until_idle()
+        assert not hub.lets_in(name, password)
+        with hub.device.store.transaction():
+            hub.device.node.actions.change(
+                group_id, lambda draft, _: draft.adding(Member(hub.gate.identity.keys)), hub.device.now
+            )
+        hub.turn()
+        assert hub.lets_in(name, password)
+    remove(hub.device, hub.gate, group_id)
+    hub.turn_until_idle()
+    assert not hub.authority.remove(name), "it has no account at the moment"
+    assert hub.authority.reinstate([name]) == [], "a person has removed it since"
+    assert hub.authority.mint(name) != password
+
+
 def test_the_accounts_of_members_and_those_made_by_hand_stay(hub: _Hub, tmp_path: Path) -> None:
     other = Device("other", tmp_path)
     group_id = found(hub.device, hub.gate, other)
@@ -181,8 +204,19 @@ def test_a_fleet_ca_revokes_the_certificates_of_former_members(hub: _Hub, tmp_pa
     role = MemberAccounts(lambda: ca, hub.device.store, lambda _level, line: hub.said.append(line))
     while role.turn(hub.device.node, hub.device.now) is not None:
         hub.device.wait(REMOVED_ACCOUNT_US / 1e6)
-    assert [path.name.partition("-")[0] for path in (ca.folder / "revoked").iterdir()] == [hub.gate.key.hex()]
-    assert [path.name.partition("-")[0] for path in (ca.folder / "issued").iterdir()] == [other.key.hex()]
+
+    def certified(folder: str) -> list[str]:
+        return [path.name.partition("-")[0] for path in (ca.folder / folder).iterdir()]
+
+    assert certified("closed") == [hub.gate.key.hex()]
+    assert certified("issued") == [other.key.hex()]
+    closed = (ca.folder / "revoked.crl").read_bytes()
+    assert ca.reinstate([hub.gate.key.hex(), other.key.hex()]) == [hub.gate.key.hex()]
+    assert len((ca.folder / "revoked.crl").read_bytes()) < len(closed)
+    assert ca.close([hub.gate.key.hex()]) == [hub.gate.key.hex()]
+    ca.remove(hub.gate.key.hex())
+    assert ca.reinstate([hub.gate.key.hex()]) == []
+    assert certified("revoked") == [hub.gate.key.hex()]
 
 
 @pytest.mark.parametrize(
