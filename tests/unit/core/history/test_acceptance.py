@@ -286,8 +286,8 @@ def test_a_thousand_members_that_were_restored_three_times_each_still_write() ->
     members = sorted((Member(each.keys) for each in restored), key=lambda each: each.keys.signing_public)
     everybody = sign_manifest(replace(draft, members=tuple(members), version=9), restored[0])
 
-    def judged(operations: OperationTables, author: Identity, life: int) -> None:
-        log = Log(author.signing_public, Incarnation(life.to_bytes(8)))
+    def judged(operations: OperationTables, author: Identity, number: int) -> None:
+        log = Log(author.signing_public, Incarnation(number.to_bytes(8)))
         made = sign_operation(Operation(GROUP_ID, log, 1, None, (), 1, everybody.hash, 0, 1, FIRST.body), author)
         accepted = acceptance.judge(made)
         assert not isinstance(accepted, Waits)
@@ -295,8 +295,8 @@ def test_a_thousand_members_that_were_restored_three_times_each_still_write() ->
 
     with empty_history() as operations:
         acceptance = Acceptance(operations, lambda *_: everybody.raw, lambda _: everybody)
-        for life in range(4):
+        for number in range(4):
             for author in restored[:-1]:
-                judged(operations, author, life)
+                judged(operations, author, number)
         for author in (restored[-1], restored[0]):
             judged(operations, author, 99)
