@@ -75,6 +75,10 @@ class Here:
         """Run one command with --json; return the document."""
         return json.loads(self.ok(*words, "--json", feed=feed))
 
+    def json_lines(self, *words: str) -> list[Any]:
+        """Run one command with --json that prints a document on each line; return these."""
+        return [json.loads(line) for line in self.ok(*words, "--json").splitlines()]
+
     def fails(self, *words: str, code: int, feed: str | bytes = "") -> str:
         """Run one command that must fail with this exit code and one `error:` line; return its stderr."""
         ended = self.covey(*words, feed=feed)

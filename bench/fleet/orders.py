@@ -22,6 +22,7 @@ from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import open_device
 from covey.app.orders.command_reports import reported
 from covey.app.orders.commands import give_command
+from covey.app.orders.fleet import Scope
 from demo.device import Device
 
 _TIMES = 20
@@ -105,7 +106,7 @@ def _inner(operator: Device) -> Iterator[float]:
         for _ in _rounds():
             device.node.refresh()
             begin = time.perf_counter()
-            order = give_command(device, manifest, "hello", {}, "label:shed", None).order.id
+            order = give_command(device, Scope((manifest,)), "hello", {}, "label:shed", None).order.id
             _wait_until(lambda order=order: reported(device, manifest, order) > 0, _LOOK_S)  # type: ignore[misc]
             yield time.perf_counter() - begin
 

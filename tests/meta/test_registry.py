@@ -20,6 +20,7 @@ from covey.core.group.features import Feature
 from covey.core.group.manifest import RULES, Mode, Role
 from covey.core.group.policy import Action
 from covey.core.group.rules import JUDGING
+from covey.core.history import orders
 from covey.core.history.kinds import KINDS, OperationKind
 from covey.core.history.personal import Holding
 from covey.core.history.releases import ReleaseState
@@ -103,6 +104,7 @@ def test_forms_keys_and_judging_rules_are_listed() -> None:
         "RULES": RULES,
         "FEATURES": announcement.FEATURES,
         "KNOWN_RULES": announcement.KNOWN_RULES,
+        "ONCE": orders._ONCE,
         "UNSUPPORTED": message._UNSUPPORTED,
     }
     assert {row[2]: int(row[1]) for row in _rows("Keys of extension maps")} == keys

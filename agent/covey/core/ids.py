@@ -36,6 +36,9 @@ ManifestHash = NewType("ManifestHash", bytes)
 OperationId = NewType("OperationId", bytes)
 """The hash of an operation's exact bytes, by which later ones name it."""
 
+PlanId = NewType("PlanId", bytes)
+"""The 32 bytes that name what an operator did in several groups at once (`core/orders/plans.py`)."""
+
 ContentHash = NewType("ContentHash", bytes)
 """The BLAKE3 hash of a sealed file, or of its index, by which it is asked for."""
 

@@ -15,6 +15,10 @@ MAXIMUM_PREFERENCE_KEY_BYTES = 64
 MAXIMUM_PREFERENCE_VALUE_BYTES = 1_024
 """A preference's value in UTF-8."""
 
+MAXIMUM_PLAN_TEXT_BYTES = 256
+"""What a plan for several groups does, in UTF-8: a line of a table. With 128 groups a plan takes 4.7 kB, so one device
+writes 3,500 of them before its personal group's history is full."""
+
 JOINED_UNASKED = 32
 """Groups of a device beyond which it asks no further one to be let in because another own device is in it: half of
 what it may be in, so that a stolen one does not fill it."""

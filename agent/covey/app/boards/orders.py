@@ -188,16 +188,14 @@ class PinnedBoardOrders:
         assert raw is not None, "it was just weighed"
         operation = read_operation(raw, verify=False)
         body = read_body(operation)
-        is_command = isinstance(body, CommandOrder)
         pinned = pins(self._device, group.group_id)
         approvals: list[bytes] = []
         if pinned.threshold > 1:
             for node in operations.nodes(group.group_id):
                 if node.kind == OperationKind.APPROVAL and node.subject == order and node.author in pinned.operators:
                     approvals += [each for each in [operations.raw(group.group_id, node.id)] if each is not None]
-        operators = () if is_command else self._operators(group)
         has_deadline = isinstance(body, CommandOrder) and body.deadline_us is not None
-        hearing = hearers(group, operation.author, operators)
+        hearing = hearers(group, operation.author, self._operators(group))
         return BoardOrder(order, (raw, *approvals[: pinned.threshold]), hearing, has_deadline)
 
     def _operators(self, group: GroupManifest) -> Sequence[DeviceKey]:

@@ -64,6 +64,7 @@ class _OverCommands:
         weighed = weigh_orders(
             device.store.operations, group_id, pins(device, group_id), present, void, OperationKind.COMMAND
         )
+        self._operators = weighed.operators.keys()
         self._counting = frozenset(each.id for each in weighed.orders if each.counts)
 
     def is_over(self, operation_id: OperationId) -> bool:
@@ -80,7 +81,7 @@ class _OverCommands:
         takers = addressees(store.groups, self._manifest, operation) & self._obeyers.of(operation_id) & present
         if self._own in takers and not store.commands.is_reported(operation_id):
             return False
-        if self._own not in hearers(self._manifest, operation.author, ()):
+        if self._own not in hearers(self._manifest, operation.author, self._operators):
             return True
         return takers <= {each.device for each in store.order_results.of_order(group_id, operation_id)}
 

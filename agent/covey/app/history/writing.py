@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from covey.adapters.wake_pipe import wake_agent
@@ -34,15 +36,7 @@ def write_note(
         UsageError: no MIME type, or nothing to say.
         LocalError: nothing or several begin like that, or what is to be replaced is no note of this device.
     """
-    if not is_mime_type(mime):
-        raise UsageError(f"'{mime[:64]}' is not a MIME type", hint="for example --mime text/plain or --mime image/png")
-    if typed and not mime.startswith("text/"):
-        raise UsageError(
-            f"a note of type {mime[:64]} cannot be given as words",
-            hint=f"read it from stdin: covey history post --mime {mime[:64]} < FILE",
-        )
-    if not content.strip():
-        raise UsageError("the note is empty", hint="covey history post TEXT, or give the text on stdin")
+    check_note(content, mime, typed=typed)
     commented = pick_operation(device, manifest.group_id, about).id if about else None
     edited = pick_operation(device, manifest.group_id, replaces) if replaces else None
     if edited is not None and (
@@ -53,8 +47,24 @@ def write_note(
         )
     if edited is not None and commented is None:
         commented = Note.from_wire(edited.body).about  # it goes on being about the same
-    note = Note(mime, content, commented, edited.id if edited else None)
-    return write(device, manifest, note)
+    return write(device, manifest, Note(mime, content, commented, edited.id if edited else None))
+
+
+def check_note(content: bytes, mime: str, *, typed: bool) -> None:
+    """Check that a note has a type and a content.
+
+    Raises:
+        UsageError: it has not.
+    """
+    if not is_mime_type(mime):
+        raise UsageError(f"'{mime[:64]}' is not a MIME type", hint="for example --mime text/plain or --mime image/png")
+    if typed and not mime.startswith("text/"):
+        raise UsageError(
+            f"a note of type {mime[:64]} cannot be given as words",
+            hint=f"read it from stdin: covey history post --mime {mime[:64]} < FILE",
+        )
+    if not content.strip():
+        raise UsageError("the note is empty", hint="covey history post TEXT, or give the text on stdin")
 
 
 def describe_group(
@@ -122,16 +132,37 @@ def write(device: Device, manifest: GroupManifest, body: OperationBody) -> Opera
     Raises:
         LocalError: it is beyond a bound, or not for this device to say.
     """
-    try:
-        type(body).from_wire(body.to_wire())
-    except RemoteError as error:
-        hint = "send longer content as a file: covey file put FILE" if isinstance(error, LimitError) else ""
-        raise LocalError(f"members would refuse that: {error}", hint=hint) from error
-    with device.store.transaction():
-        take_up_others(device)
-        operation = device.node.history.write(manifest.group_id, body, device.now())
+    return write_together(device, [(manifest, body)])[0]
+
+
+def write_together(device: Device, bodies: Sequence[tuple[GroupManifest, OperationBody]]) -> list[Operation]:
+    """Add operations of this device to the histories of groups: all of them, or none.
+
+    Raises:
+        LocalError: one is beyond a bound, or not for this device to say.
+    """
+    for _, body in bodies:
+        try:
+            type(body).from_wire(body.to_wire())
+        except RemoteError as error:
+            hint = "send longer content as a file: covey file put FILE" if isinstance(error, LimitError) else ""
+            raise LocalError(f"members would refuse that: {error}", hint=hint) from error
+    with all_or_nothing(device):
+        operations = [device.node.history.write(group.group_id, body, device.now()) for group, body in bodies]
     wake_agent(device.folder.wake_pipe)
-    return operation
+    return operations
+
+
+@contextmanager
+def all_or_nothing(device: Device) -> Iterator[None]:
+    """Open a transaction on what is stored; if it fails, read again what the node had changed in memory."""
+    try:
+        with device.store.transaction():
+            take_up_others(device)
+            yield
+    except BaseException:
+        device.node.refresh()
+        raise
 
 
 def take_up_others(device: Device) -> None:

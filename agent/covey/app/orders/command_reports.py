@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -116,8 +116,8 @@ def command_report(device: Device, manifest: GroupManifest, name: str) -> Comman
         return entry
     addressed = addressees(device.store.groups, manifest, operation)
     results = _counting(addressed, _kept(device, manifest, operation.id))
-    devices = _Outcomes(device, manifest, operation, order).of(_present(manifest, order, addressed), results)
-    keys = tuple(each.hex() for each in _hearers(device, manifest, operation.author, order))
+    devices = _Outcomes(device, manifest, operation).of(_present(manifest, order, addressed), results)
+    keys = tuple(each.hex() for each in _hearers(device, manifest, operation.author))
     return CommandReport(entry, order.action, str(order.selector), order.deadline_us, tuple(devices), keys)
 
 
@@ -158,9 +158,15 @@ def output_of(device: Device, manifest: GroupManifest, report: CommandReport, na
     return shown, output or b""
 
 
-def tallies(device: Device, manifest: GroupManifest) -> dict[str, Counter[Outcome]]:
-    """Return for every command that anything was reported of, by its id, how many devices there are of each outcome."""
-    found: dict[str, Counter[Outcome]] = {}
+def tally(outcomes: Mapping[DeviceKey, Outcome] | Mapping[bytes, Outcome]) -> dict[str, int]:
+    """Return how many devices there are of each outcome, in the order in which people read them."""
+    counts = Counter(outcomes.values())
+    return {word: counts[word] for word in OUTCOMES if counts[word]}
+
+
+def outcomes_by_device(device: Device, manifest: GroupManifest) -> dict[str, dict[DeviceKey, Outcome]]:
+    """Return for every command that anything was reported of, by its id, its outcome on each device."""
+    found: dict[str, dict[DeviceKey, Outcome]] = {}
     words = obeyers(device.store.operations.nodes(manifest.group_id))
     every = device.store.order_results.all(manifest.group_id)
     for order_id, results in groupby(every, lambda each: each.result.order):
@@ -172,13 +178,12 @@ def tallies(device: Device, manifest: GroupManifest) -> dict[str, Counter[Outcom
         if isinstance(order, CommandOrder):
             addressed = addressees(device.store.groups, manifest, operation)
             outcomes = {each.device: _outcome(each) for each in _counting(addressed, results)}
-            counts: Counter[Outcome] = Counter(outcomes.values())
             obeying = words.of(order_id) | _boards(manifest)
-            unreported = _unreported(device, manifest, operation.author, order)
+            unreported = _unreported(device, manifest, operation.author)
             for each in _present(manifest, order, addressed):
                 if each not in outcomes:
-                    counts[unreported if each in obeying else "excluded"] += 1
-            found[order_id.hex()] = +counts
+                    outcomes[each] = unreported if each in obeying else "excluded"
+            found[order_id.hex()] = outcomes
     return found
 
 
@@ -209,15 +214,15 @@ def _counting(addressed: Collection[DeviceKey], results: Iterable[KeptResult]) -
     return (each for each in results if each.judged or each.device in addressed)
 
 
-def _hearers(device: Device, manifest: GroupManifest, author: DeviceKey, order: CommandOrder) -> list[DeviceKey]:
-    """Return whom results of a command go to; of a wave of a release, every operator is one of them."""
-    return hearers(manifest, author, () if order.roll_out is None else operator_keys(device, manifest))
+def _hearers(device: Device, manifest: GroupManifest, author: DeviceKey) -> list[DeviceKey]:
+    """Return the recipients of a command's results."""
+    return hearers(manifest, author, operator_keys(device, manifest))
 
 
-def _unreported(device: Device, manifest: GroupManifest, author: DeviceKey, order: CommandOrder) -> Outcome:
+def _unreported(device: Device, manifest: GroupManifest, author: DeviceKey) -> Outcome:
     """Return what is said of a device that obeys and whose result of an author's command is not here."""
     own = device.node.identity.signing_public
-    return "waiting" if own in _hearers(device, manifest, author, order) else "elsewhere"
+    return "waiting" if own in _hearers(device, manifest, author) else "elsewhere"
 
 
 def _outcome(kept: KeptResult) -> Outcome:
@@ -235,13 +240,13 @@ def _outcome(kept: KeptResult) -> Outcome:
 class _Outcomes:
     """What is known of the devices that a command is for."""
 
-    def __init__(self, device: Device, manifest: GroupManifest, operation: Operation, order: CommandOrder) -> None:
+    def __init__(self, device: Device, manifest: GroupManifest, operation: Operation) -> None:
         self._manifest = manifest
         self._own = device.node.identity.signing_public
         self._now_us = device.clock.wall_us()
         self._given_us = device.store.operations.stored_at_us(manifest.group_id, operation.id)
         self._obeying = obeyers(device.store.operations.nodes(manifest.group_id)).of(operation.id) | _boards(manifest)
-        self._unreported = _unreported(device, manifest, operation.author, order)
+        self._unreported = _unreported(device, manifest, operation.author)
         self._taken = device.store.commands.knows(operation.id)
         self._seen, self._peers = device.store.presence.last_seen(), device.store.presence.of_peers()
 

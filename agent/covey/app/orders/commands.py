@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from covey.app.history.writing import write
-from covey.app.orders.operators import OrderEntry, check_operator, check_supported, judged, selected
+from covey.app.orders.fleet import Scope, Targets, Together, distinct, give, targets
+from covey.app.orders.operators import OrderEntry, check_operator, check_supported, selected
+from covey.app.orders.plans import merged
 from covey.app.wording import count
 from covey.core.actions.obeying import obeyers
 from covey.core.actions.secrets import seal_arguments
 from covey.core.group.features import Feature
 from covey.core.history.orders import ONCE_BYTES, CommandOrder, arguments_from_wire
-from covey.core.orders.selector import Selector, read_selector
+from covey.core.orders.selector import read_selector
 from covey.errors import LocalError, RemoteError, UsageError
 
 if TYPE_CHECKING:
@@ -26,8 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OrderedCommand:
-    """A command that was given, for how many devices that is, and how many of them obey commands."""
+    """A command that was given, for how many devices that is, and how many of them obey commands.
 
+    `order` judges all operations together (`plans.merged`); its id is the plan's where `given` has one.
+    """
+
+    given: Together
     order: OrderEntry
     devices: int
     obeying: int
@@ -37,29 +42,35 @@ class OrderedCommand:
 
 def give_command(
     device: Device,
-    manifest: GroupManifest,
+    scope: Scope,
     action: str,
     arguments: Mapping[str, str],
     selector: str,
     lifetime_us: int | None,
     hidden: Mapping[str, str] | None = None,
 ) -> OrderedCommand:
-    """Order a selector's devices to run an action, within a lifetime; only they can read `hidden` arguments.
+    """Order a selector's devices in some groups to run an action, within a lifetime.
+
+    Only these devices can read `hidden` arguments.
 
     Raises:
         LocalError: by a device that is no operator; or none of its targets obeys commands.
         UsageError: the selector is invalid, or selects nothing; or the order exceeds a limit.
     """
-    wanted, members, obeying = _ordered(device, manifest, selector)
+    found, members, obeying = _ordered(device, scope.groups, selector)
     unable = check_supported(members, Feature.COMMANDS)
     if hidden and any(member.is_board for member in members):
         raise UsageError("a board cannot receive secrets", hint="use --arg, which every member can read")
     deadline_us = None if lifetime_us is None else device.now().wall_us + lifetime_us
-    order = CommandOrder(wanted, action, arguments, secrets.token_bytes(ONCE_BYTES), deadline_us)
-    if hidden:
-        order = replace(order, sealed=_sealed(device, manifest, order, members, hidden))
+    once, orders = secrets.token_bytes(ONCE_BYTES), []
+    for each in found:
+        order = CommandOrder(each.selector, action, arguments, once, deadline_us)
+        if hidden:
+            order = replace(order, sealed=_sealed(device, each.group, order, each.members, hidden))
+        orders.append((each.group, order))
     try:
-        CommandOrder.from_wire(order.to_wire())
+        for _, order in orders:
+            CommandOrder.from_wire(order.to_wire())
     except RemoteError as error:
         hint = (
             "use --for all, or --for label:NAME"
@@ -67,8 +78,8 @@ def give_command(
             else "for example: covey order run restart-pump --arg number=3"
         )
         raise UsageError(f"every device would refuse that: {error}", hint=hint) from error
-    operation = write(device, manifest, order)
-    return OrderedCommand(judged(device, manifest, operation), len(members), obeying, unable)
+    given = give(device, scope, orders, selector)
+    return OrderedCommand(given, merged(device, given), len(members), obeying, unable)
 
 
 def _sealed(
@@ -95,7 +106,7 @@ def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> N
         LocalError: it is no operator; or none of its targets obeys commands.
         UsageError: the selector is invalid, or selects nothing, or a board.
     """
-    _, members, _ = _ordered(device, manifest, selector)
+    _, members, _ = _ordered(device, (manifest,), selector)
     check_supported(members, Feature.RELEASES)
     if any(member.is_board for member in members):
         raise UsageError(
@@ -116,17 +127,20 @@ def readers_of(manifest: GroupManifest, selector: str, *, secret: bool) -> list[
     return [member.keys.noise_public for member in selected(manifest, wanted)] if alone else []
 
 
-def _ordered(device: Device, manifest: GroupManifest, selector: str) -> tuple[Selector, list[Member], int]:
-    """Return the selector, the members that it names, and how many of them obey commands."""
-    wanted = read_selector(selector, manifest.members)
-    check_operator(device, manifest)
-    members = selected(manifest, wanted)
-    devices = {each.keys.signing_public for each in members}
-    obeying = devices & obeyers(device.store.operations.nodes(manifest.group_id)).bits.keys()
-    obeying |= {each.keys.signing_public for each in members if each.is_board}  # whether it does, it says itself
+def _ordered(device: Device, groups: Sequence[GroupManifest], selector: str) -> tuple[list[Targets], list[Member], int]:
+    """Return whom a selector names in which group, all these members, and how many of them obey commands."""
+    found = targets(groups, selector)
+    for each in found:
+        check_operator(device, each.group)
+    obeying = set()
+    for each in found:
+        devices = {member.keys.signing_public for member in each.members}
+        obeying |= devices & obeyers(device.store.operations.nodes(each.group.group_id)).bits.keys()
+        obeying |= {member.keys.signing_public for member in each.members if member.is_board}  # it says so itself
+    members = distinct(found)
     if not obeying:
-        raise LocalError(f"none of {count(len(devices), 'device')} is known to allow orders", hint=_OBEYING)
-    return wanted, members, len(obeying)
+        raise LocalError(f"none of {count(len(members), 'device')} is known to allow orders", hint=_OBEYING)
+    return found, members, len(obeying)
 
 
 _OBEYING = "on each device set operations.operators and operations.commands (allowed actions); restart its agent"

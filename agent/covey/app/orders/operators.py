@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -176,6 +176,15 @@ def judged(device: Device, manifest: GroupManifest, operation: Operation) -> Ord
         LocalError: there is none: its author was never an operator, or it exceeds the number judged.
     """
     return _entry(device, manifest, operation, _found(device, manifest, operation))
+
+
+def signers(device: Device, manifest: GroupManifest, operation: Operation) -> Collection[DeviceKey]:
+    """Return the operators that have signed an order.
+
+    Raises:
+        LocalError: it is no operator's order.
+    """
+    return _found(device, manifest, operation).signers
 
 
 def _found(device: Device, manifest: GroupManifest, operation: Operation) -> WeighedOrder:

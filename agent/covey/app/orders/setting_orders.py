@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covey.app.history.writing import write
+from covey.app.orders.fleet import Scope, Targets, Together, distinct, give, targets
 from covey.app.orders.operators import check_operator, check_supported, selected
 from covey.app.orders.owner_rules import BOARD_KEYS, check_setting
 from covey.app.orders.setting_role import group_settings
@@ -19,9 +20,8 @@ from covey.core.actions.results import CommandState
 from covey.core.group.features import Feature
 from covey.core.group.manifest import COLLECTOR
 from covey.core.history.kinds import OperationKind
-from covey.core.history.orders import Scalar, SettingOrder
+from covey.core.history.orders import ONCE_BYTES, Scalar, SettingOrder
 from covey.core.ids import OperationId, device_name, labelled_name, printable
-from covey.core.orders.selector import read_selector
 from covey.core.settings.desired import GivenOrder, read_order
 from covey.core.settings.obedience import ONLY_OPEN
 from covey.core.settings.secrets import seal_value
@@ -32,7 +32,6 @@ from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
 if TYPE_CHECKING:
     from covey.app.device.device import Device
     from covey.core.group.manifest import GroupManifest, Member
-    from covey.core.history.operation import Operation
 
 _WORDS = {
     SettingState.APPLIED: "applied",
@@ -115,10 +114,10 @@ def read_value(key: str, text: str) -> Scalar:
     return value
 
 
-def give_setting(
-    device: Device, manifest: GroupManifest, key: str, value: Scalar | None, selector: str
-) -> tuple[Operation, int]:
+def give_setting(device: Device, scope: Scope, key: str, value: Scalar | None, selector: str) -> tuple[Together, int]:
     """Order a value of a key for a selector's devices; None: their own. Return the number of devices.
+
+    A value is unset in the groups in which it is set.
 
     Raises:
         LocalError: by a device that is no operator; or there is nothing to unset.
@@ -126,23 +125,36 @@ def give_setting(
         UsageError: the selector is invalid, or selects nothing.
     """
     check_setting(key, value)
-    wanted = read_selector(selector, manifest.members)
-    check_operator(device, manifest)
-    members = selected(manifest, wanted)
-    check_supported(members, Feature.SETTINGS)
-    _check_kind(members, key)
-    held = group_settings(device, manifest).of(members).values()
+    found = _targets(device, scope, key, selector)
+    held = [group_settings(device, each.group).of(each.members).values() for each in found]
     if value is not None:
-        _check_open(held, key)
-    elif not any(key in orders for orders in held):
+        for there in held:
+            _check_open(there, key)
+    else:
+        is_set = [any(key in each for each in there) for there in held]
+        found = [each for each, held_there in zip(found, is_set, strict=True) if held_there]
+    if not found:
         raise LocalError(
             f"no operator has set {key} for {selector}, as far as this device knows",
             hint=f"'covey setting history {key}' shows who set it, and for which devices",
         )
-    return write(device, manifest, SettingOrder(wanted, key, value)), len(members)
+    once = secrets.token_bytes(ONCE_BYTES)
+    orders = [(each.group, SettingOrder(each.selector, key, value, once=once)) for each in found]
+    return give(device, scope, orders, selector), len(distinct(found))
 
 
-def give_secret(device: Device, manifest: GroupManifest, key: str, secret: str, selector: str) -> tuple[Operation, int]:
+def _targets(device: Device, scope: Scope, key: str, selector: str) -> list[Targets]:
+    """Return whom a setting is for, in the groups that this device may order."""
+    found = targets(scope.groups, selector)
+    for each in found:
+        check_operator(device, each.group)
+    members = distinct(found)
+    check_supported(members, Feature.SETTINGS)
+    _check_kind(members, key)
+    return found
+
+
+def give_secret(device: Device, scope: Scope, key: str, secret: str, selector: str) -> tuple[Together, int]:
     """Order a value of a program's setting that only a selector's present devices can read; return their number.
 
     Raises:
@@ -155,20 +167,18 @@ def give_secret(device: Device, manifest: GroupManifest, key: str, secret: str, 
     check_setting(key, secret)
     if not secret:
         raise SettingError("a secret must not be empty", "setting_value", hint="to remove it: covey setting unset")
-    wanted = read_selector(selector, manifest.members)
-    check_operator(device, manifest)
-    members = selected(manifest, wanted)
-    check_supported(members, Feature.SETTINGS)
-    _check_kind(members, key)
-    author = device.node.identity.signing_public
-    recipients = [member.keys.noise_public for member in members]
-    sealed = seal_value(secret, recipients, manifest.group_id, author, key, wanted, os.urandom)
-    order = SettingOrder(wanted, key, sealed=sealed)
-    if len(order.to_wire()) > MAXIMUM_OPERATION_BODY_BYTES:
-        raise SettingError(
-            "too many devices are named individually for a secret of this length", "setting_value", hint=_FEWER
-        )
-    return write(device, manifest, order), len(members)
+    found, orders = _targets(device, scope, key, selector), []
+    author, once = device.node.identity.signing_public, secrets.token_bytes(ONCE_BYTES)
+    for each in found:
+        recipients = [member.keys.noise_public for member in each.members]
+        sealed = seal_value(secret, recipients, each.group.group_id, author, key, each.selector, os.urandom)
+        order = SettingOrder(each.selector, key, sealed=sealed, once=once)
+        if len(order.to_wire()) > MAXIMUM_OPERATION_BODY_BYTES:
+            raise SettingError(
+                "too many devices are named individually for a secret of this length", "setting_value", hint=_FEWER
+            )
+        orders.append((each.group, order))
+    return give(device, scope, orders, selector), len(distinct(found))
 
 
 _FEWER = "use --for all, or --for label:NAME"
@@ -196,13 +206,22 @@ def _check_open(held: Iterable[Mapping[str, GivenOrder]], key: str) -> None:
             )
 
 
-def differences(device: Device, manifest: GroupManifest, selector: str, key: str = "") -> list[SettingDifference]:
+def differences(
+    device: Device, groups: Sequence[GroupManifest], selector: str, key: str = ""
+) -> list[SettingDifference]:
     """Return for every device that a selector names, and every key, what is wanted of it and what it says.
 
     Raises:
         UsageError: the selector is none, or names nobody.
     """
-    members = selected(manifest, read_selector(selector, manifest.members))
+    return [
+        found for each in targets(groups, selector) for found in _differences_in(device, each.group, each.members, key)
+    ]
+
+
+def _differences_in(
+    device: Device, manifest: GroupManifest, members: Sequence[Member], key: str
+) -> list[SettingDifference]:
     wanted = group_settings(device, manifest).of(members)
     found = []
     for member in members:

@@ -29,10 +29,11 @@ from covey.app.content.patches import fetch_smallest
 from covey.app.device.device import Device
 from covey.app.documents import to_json
 from covey.app.orders.commands import check_may_order, give_command, readers_of
+from covey.app.orders.fleet import Scope
 from covey.app.wording import count, size_text
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option, seconds_option, selector_option
-from covey.cli.output.command_view import print_ordered, seconds_to_wait, wait_for_devices, wait_options
+from covey.cli.output.command_view import Awaited, print_ordered, seconds_to_wait, wait_for_devices, wait_options
 from covey.cli.output.file_offering import offer_options, offer_patch_with_progress, patch_text, put_with_progress
 from covey.cli.output.progress_line import ProgressLine, bar_text
 from covey.cli.output.terminal import confirm, explained_interruption, print_fields, print_json, print_table
@@ -259,14 +260,14 @@ def _order(device: Device, manifest: GroupManifest, entry: OfferedFile, options:
     """Order devices to fetch a file, or to run an action of their owners on it."""
     arguments = {"group": manifest.group_id.hex(), "file": entry.id}
     action = FETCH_ACTION if options.run is None else options.run
-    given = give_command(device, manifest, action, arguments, options.selector, None)
+    given = give_command(device, Scope((manifest,)), action, arguments, options.selector, None)
     if not options.json:
         print(f"offered '{entry.name}' ({size_text(entry.size)}) as {entry.id[:8]}")
         print_ordered(given)
     elif not options.wait:
         order = {**to_json(given.order), "devices": given.devices, "obeying": given.obeying}
         print_json({**to_json(entry), "order": order})
-    return wait_for_devices(device, manifest, given.order.id, options)
+    return wait_for_devices(device, Awaited.order(device, manifest, given.order.id), options)
 
 
 def _get(device: Device, options: argparse.Namespace) -> None:

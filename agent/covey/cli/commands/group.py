@@ -15,7 +15,7 @@ from covey.app.groups.groups import MODES, Decided, pick_member
 from covey.app.groups.own import follows
 from covey.app.groups.requests import SyncingGroup, syncing_groups
 from covey.app.history.writing import describe_group, group_profile, read_picture
-from covey.app.orders import operators
+from covey.app.orders import fleet, operators
 from covey.app.wording import count
 from covey.cli.device_options import on_device, open_device
 from covey.cli.grammar import Parser, group_option, json_option
@@ -23,12 +23,14 @@ from covey.cli.output.command_view import lacking
 from covey.cli.output.group_view import group_as_json, show_group, show_members, show_profile
 from covey.cli.output.terminal import confirm, print_fields, print_json, print_table
 from covey.cli.quantities import date_text
+from covey.cli.scope import pick_scope, scope_options
 from covey.core.ids import DeviceKey, device_name, fingerprint, labelled_name, printable
 from covey.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from covey.app.orders.fleet import Scope
     from covey.core.group.device_labels import DeviceLabels
     from covey.core.group.manifest import GroupManifest
 
@@ -89,7 +91,7 @@ def add_arguments(parser: Parser) -> None:
         action.add_argument("--yes", action="store_true", help="do not ask")
     for action in dict.fromkeys(parser.actions.values()):
         if action is not create:
-            group_option(action)
+            (scope_options if action is remove else group_option)(action)
         json_option(action)
 
 
@@ -188,10 +190,28 @@ def _add(options: argparse.Namespace) -> None:
 
 def _remove(options: argparse.Namespace) -> None:
     with open_device(options) as device:
-        manifest = device.pick_group(options.group)
+        scope = pick_scope(device, options.group, fleet=options.fleet)
+        if scope.fleet:
+            _remove_everywhere(device, scope, options)
+            return
+        [manifest] = scope.groups
         target = pick_member(manifest, options.device).keys.signing_public
         _confirm_going(device, manifest, target, options, "remove")
         _show_group(device, groups.change_group(device, manifest, groups.removal(target)), options)
+
+
+def _remove_everywhere(device: Device, scope: Scope, options: argparse.Namespace) -> None:
+    target, found = fleet.groups_of(scope, options.device)
+    if target == device.node.identity.signing_public:
+        raise LocalError("that is this device", hint="to leave a group: covey group leave --group GROUP")
+    name = groups.labels_in(device, found[0]).named(target)
+    places = f"{count(len(found), 'group')}: {', '.join(each.group_id.hex()[:8] for each in found)}"
+    confirm(f"remove {name} from {places}?", options.yes)
+    given = fleet.remove_everywhere(device, target, found, name)
+    if options.json:
+        print_json({"plan": given.plan, "removed": target.hex(), "groups": [each.group_id.hex() for each in found]})
+    else:
+        print(f"removed {name} from {places}")
 
 
 def _ban(options: argparse.Namespace) -> None:

@@ -19,11 +19,13 @@ from covey.app.history.forgetting import delete_covered, keep_us
 from covey.app.history.pages import HistoryQuery
 from covey.app.history.proof import verify_history
 from covey.app.history.writing import write_note
+from covey.app.orders.fleet import post_everywhere
 from covey.app.wording import count, duration
 from covey.cli.device_options import device_api, on_device
-from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.grammar import Parser, group_option, json_option, refuse_idle
 from covey.cli.output.terminal import print_fields, print_json, print_table
 from covey.cli.quantities import date_text, read_us
+from covey.cli.scope import pick_scope, scope_options
 from covey.core.ids import labelled_name, printable
 from covey.errors import UsageError
 from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES
@@ -68,7 +70,7 @@ def add_arguments(parser: Parser) -> None:
     for action in dict.fromkeys(parser.actions.values()):
         json_option(action)
         if action is not import_:  # a file says which group it is of
-            group_option(action)
+            (scope_options if action is post else group_option)(action)
 
 
 _LOG_EXAMPLES = ("covey history log --last 20 --follow", "covey history --author greenhouse --since 7d --json")
@@ -228,11 +230,18 @@ def _import(device: Device, options: argparse.Namespace) -> int:
 
 
 def _post(device: Device, options: argparse.Namespace) -> None:
-    manifest = device.pick_group(options.group)
+    scope = pick_scope(device, options.group, fleet=options.fleet)
     content = _stdin() if options.text == "-" else options.text.encode(errors="replace")
-    written = write_note(
-        device, manifest, content, options.mime, options.react, options.edit, typed=options.text != "-"
-    )
+    typed = options.text != "-"
+    if scope.fleet:
+        refuse_idle(options, "--fleet", "react", "edit")
+        given = post_everywhere(device, scope, content, options.mime, typed=typed)
+        if options.json:
+            print_json({"plan": given.plan, "notes": {g.group_id.hex(): note.id.hex() for g, note in given.orders}})
+        else:
+            print(f"posted in {count(len(given.orders), 'group')} as plan {(given.plan or '')[:8]}")
+        return
+    written = write_note(device, scope.groups[0], content, options.mime, options.react, options.edit, typed=typed)
     if options.json:
         print_json({"id": written.id.hex(), "height": written.height})
     else:

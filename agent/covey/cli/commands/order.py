@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from covey.app.device.device import Device
 from covey.app.documents import to_json
-from covey.app.orders import attempts, command_reports, operators, setting_orders
-from covey.app.orders.command_reports import OUTCOMES, CommandReport
+from covey.app.orders import attempts, command_reports, operators, plans
+from covey.app.orders.command_reports import CommandReport
 from covey.app.orders.commands import give_command
+from covey.app.wording import count
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option, selector_option
 from covey.cli.output.command_view import (
+    Awaited,
     print_ordered,
     print_output,
     seconds_to_wait,
@@ -27,11 +29,16 @@ from covey.cli.output.command_view import (
 )
 from covey.cli.output.terminal import one_line_less, print_json, print_table, read_secret, read_text_file, visible_lines
 from covey.cli.quantities import date_text, read_us
-from covey.core.ids import labelled_name, printable
+from covey.cli.scope import pick_scope, read_scope, scope_options
+from covey.core.ids import PlanId, labelled_name, printable
 from covey.errors import LocalError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covey.app.orders.fleet import Scope
     from covey.core.group.manifest import GroupManifest
+    from covey.core.history.operation import Operation
 
 _SHORTEST_US = 1_000_000
 _LONGEST_US = 366 * 86_400_000_000
@@ -43,13 +50,15 @@ def add_arguments(parser: Parser) -> None:
     actions.add("list", on_device(_list), "list the orders of operators, oldest first", also=["ls"])
     _run_options(actions.add("run", on_device(_run), "run an action on devices", examples=_RUN_EXAMPLES))
     show = actions.add("show", on_device(_show), "show an order and its result on each device")
-    show.add_argument("id", metavar="ORDER", help="start of the order's id")
+    show.add_argument("id", metavar="ORDER", help="start of the order's or plan's id")
     show.add_argument("--output", metavar="DEVICE", help="print what the program wrote on this device")
     wait_options(show)
     approve = actions.add("approve", on_device(_approve), "approve an order that needs several operators")
-    approve.add_argument("id", metavar="ORDER", help="start of the order's id")
-    actions.add("refused", on_device(_refused), "list senders whose orders this device refused")
-    every_action(parser, group_option, json_option)
+    approve.add_argument("id", metavar="ORDER", help="start of the order's or plan's id")
+    refused = actions.add("refused", on_device(_refused), "list senders whose orders this device refused")
+    every_action(parser, json_option)
+    for action in dict.fromkeys(parser.actions.values()):
+        (group_option if action is refused else scope_options)(action)
 
 
 _RUN_EXAMPLES = (
@@ -92,18 +101,26 @@ def _run_options(parser: Parser) -> None:
 def _run(device: Device, options: argparse.Namespace) -> int:
     seconds_to_wait(wait=options.wait, timeout=options.timeout)  # a mistake is told before anything is ordered
     lifetime_us = read_us("--deadline", options.deadline, _LONGEST_US, _SHORTEST_US) if options.deadline else None
-    manifest = device.pick_group(options.group)
+    scope = pick_scope(device, options.group, fleet=options.fleet)
     arguments = _arguments(options.arguments, "--arg", "--arg unit=pump --arg lines=50")
     hidden = _secrets(options.secrets, _arguments(options.secret_files, "--secret-from", "--secret-from key=wifi.txt"))
-    given = give_command(device, manifest, options.name, arguments, options.selector, lifetime_us, hidden)
+    given = give_command(device, scope, options.name, arguments, options.selector, lifetime_us, hidden)
     if lifetime_us is not None and not device.clock.synchronised():
         until = date_text(device.now().wall_us + lifetime_us)
         print(f"warning: the deadline is {until}, but this device's clock is not synchronised", file=sys.stderr)
     if not options.json:
         print_ordered(given)
     elif not options.wait:
-        print_json({**to_json(given.order), "devices": given.devices, "obeying": given.obeying})
-    return wait_for_devices(device, manifest, given.order.id, options)
+        groups = {"groups": [group.group_id.hex() for group, _ in given.given.orders]} if given.given.plan else {}
+        print_json({**to_json(given.order), **groups, "devices": given.devices, "obeying": given.obeying})
+    return wait_for_devices(device, _whole(device, given.given.orders, given.order.id, plan=scope.fleet), options)
+
+
+def _whole(device: Device, orders: Sequence[tuple[GroupManifest, Operation]], order: str, *, plan: bool) -> Awaited:
+    """Return what is waited for: one order, or all orders of a plan."""
+    if plan:
+        return Awaited.plan(device, plans.KnownPlan(PlanId(bytes.fromhex(order)), tuple(orders)))
+    return Awaited.order(device, orders[0][0], order)
 
 
 def _arguments(words: list[str], option: str, example: str) -> dict[str, str]:
@@ -146,21 +163,20 @@ def _secrets(names: list[str], files: dict[str, str]) -> dict[str, str]:
 
 
 def _list(device: Device, options: argparse.Namespace) -> None:
-    manifest = device.pick_group(options.group)
-    found, tallies = operators.orders(device, manifest), _tallies(device, manifest)
+    found = plans.listed(device, read_scope(device, options.group, fleet=options.fleet).groups)
     if options.json:
-        print_json([{**to_json(each), "outcomes": tallies.get(each.id, {})} for each in found])
+        print_json([{**to_json(each.entry), "groups": list(each.groups), "outcomes": each.outcomes} for each in found])
     elif not found:
         print("no orders")
     else:
         rows = [
             (
-                each.id[:8],
-                date_text(each.made_at_us),
-                labelled_name(each.author[:8], each.label),
-                standing(counts=each.counts, signed=len(each.signers), needed=each.needed),
-                ", ".join(f"{number} {word}" for word, number in tallies.get(each.id, {}).items()) or "-",
-                printable(each.text, 80),
+                each.entry.id[:8],
+                date_text(each.entry.made_at_us),
+                labelled_name(each.entry.author[:8], each.entry.label),
+                standing(counts=each.entry.counts, signed=len(each.entry.signers), needed=each.entry.needed),
+                ", ".join(f"{number} {word}" for word, number in each.outcomes.items()) or "-",
+                printable(each.entry.text, 80) + _places(each),
             )
             for each in found
         ]
@@ -188,42 +204,70 @@ def _refused(device: Device, options: argparse.Namespace) -> None:
         print_table(["by", "orders", "first", "last", "last order", "why refused"], rows)
 
 
-def _tallies(device: Device, manifest: GroupManifest) -> dict[str, dict[str, int]]:
-    """Return the numbers of devices by result, by the ID of a command or setting."""
-    commands = command_reports.tallies(device, manifest)
-    found = setting_orders.setting_tallies(device, manifest)
-    for order, counts in commands.items():
-        found[order] = {word: counts[word] for word in OUTCOMES if counts[word]}
-    return found
+def _places(each: plans.ListedOrder) -> str:
+    return f" (in {len(each.groups)} groups)" if len(each.groups) > 1 else ""
 
 
 def _show(device: Device, options: argparse.Namespace) -> int:
     seconds_to_wait(wait=options.wait, timeout=options.timeout)
-    manifest = device.pick_group(options.group)
-    found = command_reports.command_report(device, manifest, options.id)
+    scope = read_scope(device, options.group, fleet=options.fleet)
+    plan = _plan(device, scope, options.id)
+    if plan is None:
+        manifest = plans.group_of_order(device, scope.groups, options.id)
+        found = command_reports.command_report(device, manifest, options.id)
+    else:
+        found = plans.plan_report(device, plan)
     if not isinstance(found, CommandReport):
         if options.wait or options.output is not None:
             raise UsageError(
                 f"{found.id[:8]} is not a command", hint="'covey setting diff' shows the results of settings"
             )
         if options.json:
-            print_json(to_json(found))
+            print_json({**to_json(found), **_plan_fields(plan)})
         else:
             show_order(found)
+            _show_places(plan)
         return 0
     if found.outcomes["elsewhere"] and options.wait:
         raise LocalError(f"devices do not report to this device: {whom_results_go_to(found)}")
     if options.wait:
-        return wait_for_devices(device, manifest, found.order.id, options)
+        whole = Awaited.order(device, manifest, found.order.id) if plan is None else Awaited.plan(device, plan)
+        return wait_for_devices(device, whole, options)
     if options.output is not None:
-        _output(device, found, options)
+        if plan is not None:
+            raise UsageError(
+                "--output needs one group", hint="give --group, and the id that 'covey order --group' shows"
+            )
+        _output(device, manifest, found, options)
+    elif options.json:
+        print_json({**to_json(found), "outcomes": dict(found.outcomes), **_plan_fields(plan)})
     else:
-        show_command(found, device.clock.wall_us(), as_json=options.json)
+        show_command(found, device.clock.wall_us(), as_json=False)
+        _show_places(plan)
     return 0
 
 
-def _output(device: Device, report: CommandReport, options: argparse.Namespace) -> None:
-    manifest = device.pick_group(options.group)
+def _plan(device: Device, scope: Scope, name: str) -> plans.KnownPlan | None:
+    """Return the plan that a person means; None where it is an order of one group."""
+    found = plans.find_plan(device, scope.groups, name)
+    return found if found is None or found.kept is not None or len(found.orders) > 1 else None
+
+
+def _plan_fields(plan: plans.KnownPlan | None) -> dict[str, object]:
+    if plan is None:
+        return {}
+    return {"groups": [each.hex() for each in plan.groups], "missing": [each.hex() for each in plan.missing]}
+
+
+def _show_places(plan: plans.KnownPlan | None) -> None:
+    if plan is not None:
+        names = ", ".join(each.hex()[:8] for each in plan.groups)
+        print(f"\nplan for {count(len(plan.groups), 'group')}: {names}")
+        if plan.missing:
+            print(f"not arrived here yet: the orders of {', '.join(each.hex()[:8] for each in plan.missing)}")
+
+
+def _output(device: Device, manifest: GroupManifest, report: CommandReport, options: argparse.Namespace) -> None:
     shown, output = command_reports.output_of(device, manifest, report, options.output)
     if options.json:
         print_json({**to_json(shown), "output": b64encode(output).decode()})
@@ -232,7 +276,12 @@ def _output(device: Device, report: CommandReport, options: argparse.Namespace) 
 
 
 def _approve(device: Device, options: argparse.Namespace) -> None:
-    entry = operators.approve(device, device.pick_group(options.group), options.id)
+    scope = read_scope(device, options.group, fleet=options.fleet)
+    plan = _plan(device, scope, options.id)
+    if plan is None:
+        entry = operators.approve(device, plans.group_of_order(device, scope.groups, options.id), options.id)
+    else:
+        entry = plans.approve_plan(device, plan)
     if options.json:
         print_json(to_json(entry))
     else:

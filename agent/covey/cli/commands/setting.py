@@ -10,12 +10,13 @@ from covey.app.device.device import Device
 from covey.app.device.known_labels import named_selector, namer
 from covey.app.loop.relay_loop import wait_until
 from covey.app.orders import setting_orders
-from covey.app.orders.operators import OrderEntry, judged
+from covey.app.orders.operators import OrderEntry
+from covey.app.orders.plans import merged
 from covey.app.orders.program_settings import ordered_settings
 from covey.app.wording import count
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, group_option, json_option, selector_option
-from covey.cli.output.command_view import lacking, seconds_to_wait, wait_options
+from covey.cli.output.command_view import in_groups, lacking, seconds_to_wait, wait_options
 from covey.cli.output.progress_line import ProgressLine
 from covey.cli.output.terminal import (
     TIME_UP,
@@ -27,13 +28,14 @@ from covey.cli.output.terminal import (
     read_text_file,
 )
 from covey.cli.quantities import date_text
+from covey.cli.scope import pick_scope, read_scope, scope_options
 from covey.config.ordered import APPLICATION_PREFIX
 from covey.config.settings import nearest, settings, toml_value
 from covey.core.ids import labelled_name, printable
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
-    from covey.core.group.manifest import GroupManifest
+    from covey.app.orders.fleet import Together
 
 _ACTIONS = ("set", "unset", "get", "diff", "history")
 _SHOWN = 40
@@ -78,8 +80,9 @@ def add_arguments(parser: Parser) -> None:
     for action in (set_, unset, diff):
         selector_option(action)
     diff.add_argument("--all", action="store_true", help="also show devices that agree")
-    for action in (set_, unset, diff, history):
-        group_option(action)
+    for action in (set_, unset, diff):
+        scope_options(action)
+    group_option(history)
     for action in (set_, unset, get, diff, history):
         json_option(action)
 
@@ -104,11 +107,11 @@ def _set_secret(device: Device, options: argparse.Namespace) -> int:
         )
     seconds_to_wait(wait=options.wait, timeout=options.timeout)
     secret = read_secret("-" if options.value == "-" else options.file)
-    manifest = device.pick_group(options.group)
-    operation, devices = setting_orders.give_secret(device, manifest, options.setting, secret, options.selector)
+    scope = pick_scope(device, options.group, fleet=options.fleet)
+    given, devices = setting_orders.give_secret(device, scope, options.setting, secret, options.selector)
     if not options.json:
         print("devices that join later cannot read it: set it again for them")
-    return _ordered(device, manifest, options, judged(device, manifest, operation), devices)
+    return _ordered(device, given, options, devices)
 
 
 def _unset(device: Device, options: argparse.Namespace) -> int:
@@ -117,27 +120,29 @@ def _unset(device: Device, options: argparse.Namespace) -> int:
 
 def _give(device: Device, options: argparse.Namespace, value: str | bool | int | None) -> int:
     seconds_to_wait(wait=options.wait, timeout=options.timeout)  # a mistake is told before anything is ordered
-    manifest = device.pick_group(options.group)
-    operation, devices = setting_orders.give_setting(device, manifest, options.setting, value, options.selector)
-    return _ordered(device, manifest, options, judged(device, manifest, operation), devices)
+    scope = pick_scope(device, options.group, fleet=options.fleet)
+    given, devices = setting_orders.give_setting(device, scope, options.setting, value, options.selector)
+    return _ordered(device, given, options, devices)
 
 
-def _ordered(
-    device: Device, manifest: GroupManifest, options: argparse.Namespace, order: OrderEntry, devices: int
-) -> int:
+def _ordered(device: Device, given: Together, options: argparse.Namespace, devices: int) -> int:
     """Print an order, and with --wait its results; return the exit code."""
+    order = merged(device, given)
     if not (options.json and options.wait):
-        _show_order(options, order, devices)
-    return _wait(device, manifest, options, order) if options.wait else 0
+        _show_order(options, given, order, devices)
+    return _wait(device, given, options, order) if options.wait else 0
 
 
-def _wait(device: Device, manifest: GroupManifest, options: argparse.Namespace, order: OrderEntry) -> int:
+def _wait(device: Device, given: Together, options: argparse.Namespace, order: OrderEntry) -> int:
     """Wait until every device has reported on a setting, and print the results; return the exit code."""
 
     def found() -> list[setting_orders.SettingDifference]:
-        every = setting_orders.differences(device, manifest, options.selector, options.setting)
-        own = order.author  # who gave it and obeys nobody is not meant
-        return [each for each in every if each.operation == order.id and (each.device != own or each.state)]
+        every = setting_orders.differences(
+            device, [group for group, _ in given.orders], options.selector, options.setting
+        )
+        own, ids = order.author, {operation.id.hex() for _, operation in given.orders}
+        # who gave it and obeys nobody is not meant
+        return [each for each in every if each.operation in ids and (each.device != own or each.state)]
 
     def finished() -> bool:
         rows = found()
@@ -159,14 +164,16 @@ def _wait(device: Device, manifest: GroupManifest, options: argparse.Namespace, 
     return 0 if rows and all(each.agrees for each in rows) else 1
 
 
-def _show_order(options: argparse.Namespace, order: OrderEntry, devices: int) -> None:
+def _show_order(options: argparse.Namespace, given: Together, order: OrderEntry, devices: int) -> None:
+    kind = "order" if given.plan is None else "plan"
+    whom = count(devices, "device") + in_groups(given)
     if options.json:
-        print_json({"id": order.id, "devices": devices, "signed": len(order.signers), "needed": order.needed})
+        groups = {} if given.plan is None else {"groups": [group.group_id.hex() for group, _ in given.orders]}
+        print_json({"id": order.id, **groups, "devices": devices, "signed": len(order.signers), "needed": order.needed})
     elif lacks := lacking(order):
-        print(f"order {order.id[:8]} for {count(devices, 'device')}: {lacks}")
+        print(f"{kind} {order.id[:8]} for {whom}: {lacks}")
     else:
-        whom = count(devices, "device")
-        print(f"order {order.id[:8]} for {whom}; to see the results: covey setting diff")
+        print(f"{kind} {order.id[:8]} for {whom}; to see the results: covey setting diff")
 
 
 def _get(device: Device, options: argparse.Namespace) -> None:
@@ -199,8 +206,8 @@ def _check_beginning(name: str) -> None:
 
 
 def _diff(device: Device, options: argparse.Namespace) -> None:
-    manifest = device.pick_group(options.group)
-    found = setting_orders.differences(device, manifest, options.selector, options.setting)
+    groups = read_scope(device, options.group, fleet=options.fleet).groups
+    found = setting_orders.differences(device, groups, options.selector, options.setting)
     shown = [each for each in found if options.all or not each.agrees]
     if options.json:
         print_json([asdict(each) for each in shown])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
 from covey.app.loop.relay_loop import wait_until
+from covey.app.orders import plans
 from covey.app.orders.command_reports import OUTCOMES, CommandReport, DeviceOutcome, command_report, reported
 from covey.app.orders.commands import OrderedCommand
 from covey.app.wording import count
@@ -26,7 +29,9 @@ if TYPE_CHECKING:
     import argparse
 
     from covey.app.device.device import Device
+    from covey.app.orders.fleet import Together
     from covey.app.orders.operators import OrderEntry
+    from covey.app.orders.plans import KnownPlan
     from covey.cli.grammar import Parser
     from covey.core.group.manifest import GroupManifest
 
@@ -56,14 +61,21 @@ def seconds_to_wait(*, wait: bool, timeout: float | None) -> float:
 def print_ordered(given: OrderedCommand) -> None:
     """Print an order that was given, and its number of devices."""
     short, devices = given.order.id[:8], count(given.devices, "device")
+    kind = "order" if given.given.plan is None else "plan"
     if given.obeying < given.devices:
         devices += f", {given.devices - given.obeying} of which allow no orders"
     if given.unable:
         devices += f" (too old a Covey for orders: {', '.join(given.unable[:5])})"
     if lacks := lacking(given.order):
-        print(f"order {short} for {devices}: {lacks}")
+        print(f"{kind} {short} for {devices}{in_groups(given.given)}: {lacks}")
     else:
-        print(f"order {short} for {devices}; to see the results: covey order show {short}", flush=True)
+        places = in_groups(given.given)
+        print(f"{kind} {short} for {devices}{places}; to see the results: covey order show {short}", flush=True)
+
+
+def in_groups(given: Together) -> str:
+    """Return in how many groups a plan was given; empty for an order of one group."""
+    return "" if given.plan is None else f" in {count(len(given.orders), 'group')}"
 
 
 def lacking(order: OrderEntry) -> str:
@@ -73,11 +85,33 @@ def lacking(order: OrderEntry) -> str:
     return f"{more} must approve it: covey order approve {order.id[:8]}" if missing > 0 else ""
 
 
-def wait_for_devices(device: Device, manifest: GroupManifest, order: str, options: argparse.Namespace) -> int:
-    """With --wait, wait until every device has reported on an order, and print the results; return the exit code.
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """A command that is waited for: its id, how many results are here, and the report."""
+
+    id: str
+    reported: Callable[[], int]
+    report: Callable[[], CommandReport]
+
+    @classmethod
+    def order(cls, device: Device, manifest: GroupManifest, order: str) -> Awaited:
+        """Return one order of a group, by its whole id."""
+        report = partial(command_report, device, manifest, order)
+        return cls(order, partial(reported, device, manifest, order), lambda: _command(report()))
+
+    @classmethod
+    def plan(cls, device: Device, plan: KnownPlan) -> Awaited:
+        """Return a plan's orders in all its groups."""
+        return cls(
+            plan.id.hex(), partial(plans.reported, device, plan), lambda: _command(plans.plan_report(device, plan))
+        )
+
+
+def wait_for_devices(device: Device, order: Awaited, options: argparse.Namespace) -> int:
+    """With --wait, wait until every device has reported on an order, and show what; return the exit code.
 
     Args:
-        order: its whole id.
+        order: one order, or a plan.
         options: with those of `wait_options`, and `json`.
     """
     seconds = seconds_to_wait(wait=options.wait, timeout=options.timeout)
@@ -88,16 +122,16 @@ def wait_for_devices(device: Device, manifest: GroupManifest, order: str, option
 
     def finished() -> bool:
         nonlocal known, looked_at, report
-        now, found = time.monotonic(), reported(device, manifest, order)
+        now, found = time.monotonic(), order.reported()
         if report is None or found != known or now - looked_at > _REFRESH_S:
-            known, looked_at, report = found, now, _command(device, manifest, order)
+            known, looked_at, report = found, now, order.report()
             line.show(summary(report, device.clock.wall_us()), last=report.finished)
         return report.finished
 
-    stands = f"the order remains in force; to see the results: covey order show {order[:8]}"
+    stands = f"the order remains in force; to see the results: covey order show {order.id[:8]}"
     with explained_interruption(lambda: stands), ProgressLine(plain=True) as line:
         wait_until(device, finished, seconds)
-    report = _command(device, manifest, order)
+    report = order.report()
     show_command(report, device.clock.wall_us(), as_json=options.json)
     if not report.finished:
         return TIME_UP
@@ -106,8 +140,7 @@ def wait_for_devices(device: Device, manifest: GroupManifest, order: str, option
     return PARTLY if report.undone else 0
 
 
-def _command(device: Device, manifest: GroupManifest, order: str) -> CommandReport:
-    report = command_report(device, manifest, order)
+def _command(report: CommandReport | OrderEntry) -> CommandReport:
     assert isinstance(report, CommandReport), "nothing else is waited for"
     return report
 

@@ -46,7 +46,7 @@ class Probes:
         Raises:
             LocalError: the outbox is full: then the caller rolls back.
         """
-        first, seen = hearers(group, author), self._records.presence.last_seen()
+        first, seen = hearers(group, author, ()), self._records.presence.last_seen()
         others = sorted(self._others(group), key=lambda key: (key not in first, -seen.get(key, 0), key))
         pull = HistoryPull(dict(self._records.operations.logs(group.group_id)), ()).to_wire()
         asked = others[:PROBED_MEMBERS]

@@ -1,5 +1,5 @@
-"""Queue a command's result for its author and the collectors, and for a release's wave also for every operator, so
-that each of them can continue or stop the release.
+"""Queue a command's result for its author, the collectors and every operator, so that another of an operator's devices
+sees the results, and can continue or stop a release.
 
 A result is a control message, which no full outbox refuses. So while more than `RESULT_OUTPUT_BYTES_OF_ONE` of control
 messages of a group wait for a recipient, more than it would keep of outputs, results go to it without theirs.
@@ -30,11 +30,9 @@ _ORDER_BYTES = 32
 _DIGEST_BYTES = 32
 
 
-def hearers(group: GroupManifest, author: DeviceKey, operators: Collection[DeviceKey] = ()) -> list[DeviceKey]:
-    """Return the recipients of results of an author's command: itself and the collectors (docs/protocol/history.md,
-    "Commands").
-
-    For a wave of a release, `operators` are those of the group.
+def hearers(group: GroupManifest, author: DeviceKey, operators: Collection[DeviceKey]) -> list[DeviceKey]:
+    """Return the recipients of results of an author's command: itself, the collectors and the group's operators
+    (docs/protocol/history.md, "Commands").
     """
     return [
         member.keys.signing_public
@@ -66,7 +64,7 @@ class ResultReporting:
             LocalError: the outbox is full: then the caller rolls back.
         """
         assert record.result is not None, "it is final"
-        for key in _hearers(group, record, operators):
+        for key in hearers(group, record.command.author, operators):
             if key == self._own:
                 self._kept.keep(group.group_id, key, record.result, now)
             else:
@@ -127,15 +125,11 @@ class ResultReporting:
                 return None
             return (
                 _report(group.group_id, kept.result)
-                if lacked.recipient in _hearers(group, kept, operators.get(lacked.group_id, ()))
+                if lacked.recipient in hearers(group, kept.command.author, operators.get(lacked.group_id, ()))
                 else None
             )
 
         self._reports.send_lacked(RESULTS_RESENT, lacked_report, now)
-
-
-def _hearers(group: GroupManifest, record: CommandRecord, operators: Collection[DeviceKey]) -> list[DeviceKey]:
-    return hearers(group, record.command.author, operators if record.command.in_waves else ())
 
 
 def _report(group_id: GroupId, result: OrderResult) -> Report:

@@ -37,6 +37,7 @@ class OperationKind(IntEnum):
     PREFERENCE = 11
     FILE = 12
     RELEASE = 13
+    PLAN = 14
 
     @property
     def word(self) -> str:
@@ -133,6 +134,7 @@ KINDS: dict[OperationKind, KindTraits] = {
     OperationKind.RELEASE: KindTraits(
         "covey.core.history.releases:ReleaseChange", is_order=True, gives=True, bears_on_orders=True
     ),
+    OperationKind.PLAN: KindTraits("covey.core.history.personal:FleetPlan", place=Place.PERSONAL),
 }
 
 
@@ -144,6 +146,7 @@ def kinds_that(has: Callable[[KindTraits], bool]) -> tuple[OperationKind, ...]:
 ORDER_KINDS = kinds_that(lambda traits: traits.is_order)
 GIVING_KINDS = kinds_that(lambda traits: traits.gives)
 TARGETED_KINDS = frozenset(kinds_that(lambda traits: traits.targeted))
-PERSONAL_KINDS = kinds_that(lambda traits: traits.place is Place.PERSONAL)
+PERSONAL_KINDS = (OperationKind.OWN_GROUP, OperationKind.PREFERENCE)
+"""What a person's devices say of their groups and preferences; programs get an event of each."""
 JUDGED_BY_PLACE = frozenset(kinds_that(lambda traits: traits.judged_by_place))
 BEARING_ON_ORDERS = frozenset(kinds_that(lambda traits: traits.bears_on_orders))

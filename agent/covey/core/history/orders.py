@@ -35,6 +35,8 @@ from covey.limits.orders import (
 ONCE_BYTES = 16
 _COMMAND_FIELDS = 6
 _PLAN = b"covey/1 plan"
+_ONCE = 1
+"""The key of an extension map under which a setting has its once-id."""
 
 Scalar: TypeAlias = str | bool | int
 """What a setting's value is on the wire; a number with a fraction is its decimal text, for there are no floats."""
@@ -87,18 +89,21 @@ class OperatorChange(OperationBody):
 class SettingOrder(OperationBody):
     """The ordered value of a setting for the selector's devices; None: the value without this order.
 
-    For a secret value, `sealed` has its bytes (`core/settings/secrets.py`).
+    For a secret value, `sealed` has its bytes (`core/settings/secrets.py`). `once` is drawn at random and tells an
+    operator which orders are of one plan (`core/orders/plans.py`).
     """
 
     selector: Selector
     key: str
     value: Scalar | None = field(default=None, repr=False)
     sealed: bytes | None = field(default=None, repr=False)
+    once: bytes | None = None
     kind = OperationKind.SETTING
 
     def to_wire(self) -> bytes:
-        """Return the body `[selector, key, value / null, sealed / null]`."""
-        return cbor.encode_growing([self.selector.to_wire(), self.key, self.value, self.sealed])
+        """Return the body `[selector, key, value / null, sealed / null, ? {1: once}]`."""
+        extensions = None if self.once is None else {_ONCE: self.once}
+        return cbor.encode_growing([self.selector.to_wire(), self.key, self.value, self.sealed], extensions)
 
     @classmethod
     def from_wire(cls, body: bytes) -> SettingOrder:
@@ -107,8 +112,9 @@ class SettingOrder(OperationBody):
         Raises:
             RemoteError: malformed or beyond a bound.
         """
+        fields, extensions = cbor.read_growing(body, MAXIMUM_OPERATION_BODY_BYTES)
         selector, key, value, sealed = cbor.record(
-            cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
+            fields,
             "setting",
             Selector.from_wire,
             cbor.text(MAXIMUM_SETTING_KEY_BYTES),
@@ -119,7 +125,9 @@ class SettingOrder(OperationBody):
             raise MalformedError("a setting's key must be lower-case letters, digits, _ and -, separated by dots")
         if value is not None and sealed is not None:
             raise MalformedError("a setting's value must be either open or sealed")
-        return cls(selector, key, value, sealed)
+        once = extensions.get(_ONCE)
+        is_once = isinstance(once, bytes) and len(once) == ONCE_BYTES  # an odd key: anything else is ignored
+        return cls(selector, key, value, sealed, once if is_once else None)
 
     def shown(self) -> dict[str, Any]:
         """Return key and value."""

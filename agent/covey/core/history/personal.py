@@ -8,11 +8,12 @@ from typing import Any
 
 from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
-from covey.core.ids import GROUP_ID_BYTES, GroupId
+from covey.core.ids import GROUP_ID_BYTES, GroupId, PlanId
 from covey.core.wire import cbor
 from covey.errors import MalformedError
+from covey.limits.group import MAXIMUM_GROUPS
 from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_TITLE_BYTES
-from covey.limits.personal import MAXIMUM_PREFERENCE_KEY_BYTES, MAXIMUM_PREFERENCE_VALUE_BYTES
+from covey.limits.personal import MAXIMUM_PLAN_TEXT_BYTES, MAXIMUM_PREFERENCE_KEY_BYTES, MAXIMUM_PREFERENCE_VALUE_BYTES
 
 
 class Holding(IntEnum):
@@ -97,3 +98,48 @@ class Preference(OperationBody):
         return {
             "text": f"{self.key} = {value}" + ("" if self.group_id is None else f" for group {self.group_id.hex()[:8]}")
         }
+
+
+PLAN_ID_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlan(OperationBody):
+    """What its author did in several groups at once: the plan's id, what it is in words, and the groups, ascending.
+
+    `given` is the kind of the plan's operations, one in each group; None: a member was removed from the groups.
+    """
+
+    id: PlanId
+    given: int | None
+    text: str
+    groups: tuple[GroupId, ...]
+    kind = OperationKind.PLAN
+
+    def to_wire(self) -> bytes:
+        """Return the body `[id, kind / null, text, [1* group_id]]`."""
+        return cbor.encode_growing([self.id, self.given, self.text, list(self.groups)])
+
+    @classmethod
+    def from_wire(cls, body: bytes) -> FleetPlan:
+        """Parse the body.
+
+        Raises:
+            RemoteError: malformed or beyond a bound.
+        """
+        plan_id, given, text, groups = cbor.record(
+            cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
+            "plan",
+            cbor.octets(PLAN_ID_BYTES),
+            cbor.optional(cbor.uint(255)),
+            cbor.text(MAXIMUM_PLAN_TEXT_BYTES),
+            cbor.many(cbor.octets(GROUP_ID_BYTES), MAXIMUM_GROUPS),
+        )
+        if not groups or list(groups) != sorted(set(groups)):
+            raise MalformedError("a plan's groups must ascend and be distinct, at least one")
+        return cls(PlanId(plan_id), given, text, tuple(map(GroupId, groups)))
+
+    def shown(self) -> dict[str, Any]:
+        """Return what was done, and in how many groups."""
+        groups = "1 group" if len(self.groups) == 1 else f"{len(self.groups)} groups"
+        return {"text": f"{self.text} in {groups} (plan {self.id.hex()[:8]})"}

@@ -127,7 +127,7 @@ def _device(text: str, members: Iterable[Member]) -> DeviceKey:
     listed = [(member, member.keys.signing_public) for member in members] if text else []
     found = [key for _, key in listed if text in {device_name(key), key.hex(), fingerprint(key), key_text("sign", key)}]
     found = found or [key for member, key in listed if member.is_board and member.label == text]
-    found = found or [key for member, key in listed if member.label == text]
+    found = list(dict.fromkeys(found or [key for member, key in listed if member.label == text]))
     if len(found) == 1:
         return found[0]
     if not found:

@@ -1,0 +1,174 @@
+"""`--fleet`: one plan for all groups that an operator administers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covey.app.device.device import find_state, open_device
+from covey.core.actions.results import REPEATED, CommandState, OrderResult
+from covey.core.crypto import Identity
+from covey.core.history.body import OperationBody
+from covey.core.history.history import History
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Log, Operation, sign_operation
+from covey.core.history.orders import Approval, Obeying
+from covey.core.ids import GroupId, Incarnation, key_text
+from tests.command import Here
+from tests.fleet import identity
+
+LEE, MAX, NINA = identity("lee"), identity("max"), identity("nina")
+_MEMBERS = ((LEE, "shed"), (MAX, "shed"), (NINA, "barn"))
+
+
+@pytest.fixture
+def kim(tmp_path: Path) -> Here:
+    """An operator's device in three groups, each with one other device; Lee's is in the first two."""
+    device = Here(tmp_path, "kim")
+    device.ok("own", "create")
+    groups = [device.json("group", "create")["group_id"] for _ in _MEMBERS]
+    for group, (keys, label) in zip(groups, _MEMBERS, strict=True):
+        _add(device, group, keys, label)
+    _add(device, groups[1], LEE, "shed")
+    device.ok("config", "set", "operations.operators", device.json("key", "show")["signing_key"])
+    return device
+
+
+def _add(kim: Here, group: str, keys: Identity, label: str) -> None:
+    words = key_text("sign", keys.signing_public), key_text("noise", keys.noise_public)
+    kim.ok("group", "add", *words, "--label", label, "--group", group)
+
+
+def _shared(kim: Here) -> list[str]:
+    with open_device(find_state(str(kim.state))) as opened:
+        return sorted(each.group_id.hex() for each in opened.node.groups.joined() if each.mode.name != "PERSONAL")
+
+
+def _said(kim: Here, group: str, author: Identity, body: OperationBody) -> None:
+    """Have the operator's device hold what another member has said in a group."""
+    with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
+        manifest = opened.node.groups.group(GroupId(bytes.fromhex(group)))
+        operations = opened.store.operations
+        heads = tuple(operations.heads(manifest.group_id))
+        height = 1 + max(
+            (held.height for each in heads if (held := operations.held(manifest.group_id, each))), default=0
+        )
+        log = Log(author.signing_public, Incarnation(bytes([height]) * 8))
+        fields = (manifest.group_id, log, 1, None, heads, height, manifest.hash, 0, int(body.kind), body.to_wire())
+        operations.add(sign_operation(Operation(*fields), author), manifest.version, 0)
+
+
+def _written(kim: Here) -> list[int]:
+    """Return how many operations each group has, the personal one among them."""
+    with open_device(find_state(str(kim.state))) as opened:
+        return [opened.store.operations.count(each.group_id) for each in opened.node.groups.joined()]
+
+
+def test_a_setting_for_a_label_goes_to_the_groups_that_have_it(kim: Here) -> None:
+    given = kim.json("setting", "set", "app.mode", "eco", "--fleet", "--for", "label:shed")
+    assert (given["devices"], len(given["groups"])) == (2, 2), "Lee is in two groups, and counts once"
+    [row] = kim.json("order", "list")
+    assert (row["id"], sorted(row["groups"])) == (given["id"], sorted(given["groups"]))
+    assert "(in 2 groups)" in kim.ok("order", "list")
+    shown = kim.json("order", "show", given["id"][:8])
+    assert (shown["text"], shown["missing"]) == ("app.mode = eco for label:shed", [])
+    assert len(kim.json("setting", "diff", "--fleet", "--for", "label:shed")) == 3
+    assert "no device" in kim.fails("setting", "set", "app.mode", "eco", "--fleet", "--for", "label:roof", code=2)
+    kim.ok("setting", "unset", "app.mode", "--fleet", "--for", "label:shed")
+    assert "no operator has set" in kim.fails("setting", "unset", "app.other", "--fleet", code=1)
+
+
+def test_nobody_is_asked_where_there_is_no_terminal(kim: Here) -> None:
+    for words in (("setting", "set", "app.mode", "eco"), ("order", "run", "greet"), ("history", "post", "hello")):
+        refusal = kim.fails(*words, code=1)
+        assert "which group? this device is an operator in 3" in refusal
+        assert "--fleet" in refusal
+    refusal = kim.fails("setting", "set", "app.mode", "eco", "--fleet", "--group", _shared(kim)[0], code=2)
+    assert "exclude each other" in refusal
+
+
+def test_a_command_runs_once_on_a_device_of_two_groups(kim: Here) -> None:
+    groups = _shared(kim)
+    by_member = {group: kim.json("group", "show", "--group", group)["members"] for group in groups}
+    lees = [group for group in groups if LEE.signing_public.hex()[:8] in str(by_member[group])]
+    for group in lees:
+        _said(kim, group, LEE, Obeying())
+    given = kim.json("order", "run", "greet", "--fleet", "--for", "label:shed")
+    assert (given["devices"], given["obeying"], len(given["groups"])) == (2, 1, 2)
+    plan = given["id"][:8]
+    assert kim.json("order", "show", plan)["outcomes"] == {"waiting": 1, "excluded": 1}
+    for group, is_first in zip(lees, (True, False), strict=True):
+        with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
+            group_id = GroupId(bytes.fromhex(group))
+            [order] = opened.store.operations.of_kind(group_id, OperationKind.COMMAND)
+            done = OrderResult(order.id, CommandState.DONE, 4, 7, 5, synchronised=True, exit=0)
+            repeated = OrderResult(order.id, CommandState.REFUSED, 4, 4, code=REPEATED, why="taken before")
+            result = done if is_first else repeated
+            opened.node.order_results.keep(group_id, LEE.signing_public, result, opened.now())
+    assert kim.json("order", "show", plan)["outcomes"] == {"done": 1, "excluded": 1}
+    [row] = kim.json("order", "list")
+    assert row["outcomes"] == {"done": 1, "excluded": 1}
+    assert kim.covey("order", "show", plan, "--wait", "--timeout", "1").code == 3, "one allows no orders"
+
+
+def test_nothing_is_written_if_the_last_write_of_a_plan_fails(kim: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, write, calls = _written(kim), History.write, 0
+
+    def failing(self: History, *words: Any) -> Operation:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise KeyboardInterrupt
+        return write(self, *words)
+
+    monkeypatch.setattr(History, "write", failing)
+    assert kim.covey("setting", "set", "app.mode", "eco", "--fleet").code != 0
+    assert calls == 4, "three groups were written, and the plan was not"
+    monkeypatch.undo()
+    assert _written(kim) == before
+    kim.ok("setting", "set", "app.mode", "eco", "--fleet")
+    assert [after - earlier for after, earlier in zip(_written(kim), before, strict=True)] == [1, 1, 1, 1]
+
+
+def test_a_plan_needs_a_group_of_own_devices(tmp_path: Path) -> None:
+    kim = Here(tmp_path, "kim")
+    kim.ok("group", "create")
+    kim.ok("config", "set", "operations.operators", kim.json("key", "show")["signing_key"])
+    before = _written(kim)
+    assert "covey own create" in kim.fails("setting", "set", "app.mode", "eco", "--fleet", code=1)
+    assert _written(kim) == before
+
+
+def test_a_note_and_a_removal_are_plans_too(kim: Here) -> None:
+    assert len(kim.json("history", "post", "hello", "--fleet")["notes"]) == 3
+    removed = kim.json("group", "remove", LEE.signing_public.hex()[:12], "--fleet", "--yes")
+    assert len(removed["groups"]) == 2
+    left = [kim.json("group", "show", "--group", each)["members"] for each in _shared(kim)]
+    assert sorted(map(len, left)) == [1, 2, 2]
+    [note, removal] = _plans(kim)
+    assert note.startswith("note: hello in 3 groups")
+    assert " in 2 groups (plan " in removal
+
+
+def _plans(kim: Here) -> list[str]:
+    with open_device(find_state(str(kim.state))) as opened:
+        personal = next(each for each in opened.node.groups.joined() if each.mode.name == "PERSONAL")
+    log = kim.json_lines("history", "log", "--group", personal.group_id.hex(), "--type", "plan")
+    return [each["text"] for each in log]
+
+
+def test_one_approval_signs_all_operations_of_a_plan(kim: Here) -> None:
+    key = kim.json("key", "show")["signing_key"]
+    kim.ok("config", "set", "operations.operators", f"{key},{key_text('sign', LEE.signing_public)}")
+    kim.ok("config", "set", "operations.threshold", "2")
+    given = kim.json("setting", "set", "app.mode", "eco", "--fleet", "--for", "label:shed")
+    assert (given["signed"], given["needed"]) == (1, 2)
+    assert "already signed plan" in kim.fails("order", "approve", given["id"][:8], "--fleet", code=1)
+    for group in given["groups"]:
+        with open_device(find_state(str(kim.state))) as opened:
+            [order] = opened.store.operations.of_kind(GroupId(bytes.fromhex(group)), OperationKind.SETTING)
+        assert not kim.json("order", "show", given["id"])["counts"], "one group lacks the second signature"
+        _said(kim, group, LEE, Approval(order.id))
+    assert kim.json("order", "show", given["id"])["counts"]
