@@ -13,7 +13,7 @@ from covey.core.actions.results import CommandState
 from covey.core.ids import INCARNATION_BYTES, Incarnation, OperationId
 from covey.limits.storage import OUTBOX_BYTES
 from tests.fleet import admit
-from tests.unit.app.orders.test_ordered_actions import Fleet
+from tests.unit.app.orders.test_ordered_actions import Fleet, Machine
 
 
 class Site(Fleet):
@@ -139,6 +139,6 @@ def test_a_device_that_may_no_longer_know_results_is_sent_none(site: Site) -> No
     with site.ben.store.transaction():
         site.ben.store.sent_reports.note_lacking(site.ann.key, 1, 2**39)
         site.ben.store.database.run("UPDATE command SET author = x'00'")
-    site.machine.turn()
+    Machine(site.ben).turn()  # its owner has pinned nobody any more
     assert site.waiting() == 0
     assert site.ben.store.sent_reports.lacked(9, of_boards=False) == [], "it is forgotten"
