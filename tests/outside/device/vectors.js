@@ -152,7 +152,7 @@ function checkInvites() {
     ])
   }
   for (const entry of file.invite_requests) {
-    count.entry(entry, () => invites.checkInviteRequest(octets(entry, 'body')), found => [found, true])
+    count.entry(entry, () => invites.checkInviteRequest(octets(entry, 'bytes')), found => [found, true])
   }
 }
 

@@ -187,14 +187,14 @@ def _group_invites() -> list[dict[str, Any]]:
 
 def _invite_requests() -> list[dict[str, Any]]:
     good = request_to_wire()
-    entries: list[dict[str, Any]] = [{"name": "a request for an invite", "body": good.hex(), "code": None}]
+    entries: list[dict[str, Any]] = [{"name": "a request for an invite", "bytes": good.hex(), "code": None}]
     refused = [
         ("nothing", "malformed", b""),
         ("a byte after it", "malformed", good + b"\x00"),
         ("a field", "malformed", cbor([1])),
         ("longer than any", "limit", bytes(2_000)),
     ]
-    return entries + [{"name": name, "body": raw.hex(), "code": code} for name, code, raw in refused]
+    return entries + [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in refused]
 
 
 def make() -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tests.vectors import load, vectors
 # accepts: 002.17, 002.22
 def test_secrets_are_read_and_refused_as_the_vectors_say(entry: dict[str, Any]) -> None:
     sealed, group_id, author, file_id, secret = (
-        bytes.fromhex(entry[name]) for name in ("sealed", "group_id", "author", "file_id", "noise_secret")
+        bytes.fromhex(entry[name]) for name in ("bytes", "group_id", "author", "file_id", "noise_secret")
     )
     words = GroupId(group_id), DeviceKey(author), file_id, NoiseKeys((NoiseKey.of(secret),))
     if entry["code"] is None:

@@ -84,7 +84,7 @@ def test_group_invites(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("invites", "invite_requests"))
 def test_invite_requests(vector: dict[str, Any]) -> None:
-    body = bytes.fromhex(vector["body"])
+    body = bytes.fromhex(vector["bytes"])
     if vector["code"] is not None:
         with pytest.raises(RemoteError) as caught:
             check_request(body)
