@@ -16,15 +16,8 @@ from covey.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_SENDS = (*sensor_steps.DELIVERING, *sensor_steps.RECEIVING)
-_STEPS = {
-    "sensor": (*_SENDS, *sensor_steps.RESTARTS, *sensor_steps.LAST),
-    "member": (*_SENDS, *member_steps.STEPS, *sensor_steps.RESTARTS, *sensor_steps.LAST),
-    "collector": (
-        *(*sensor_steps.RECEIVING, *member_steps.HEADS, *collector_steps.LANDING, *collector_steps.RESTARTS),
-        *(*member_steps.REMOVAL, *sensor_steps.LAST),
-    ),
-}
+    from covey.app.conformance.sensor_steps import Step
+
 _SHORTEST_S = 10.0
 """Less is no fair limit: retries and the heads' random waits take seconds."""
 
@@ -51,10 +44,30 @@ class ConformanceReport:
         return {"role": self.role, "device": self.device, "conformant": self.conformant, "checks": checks}
 
 
+_SENDS = (*sensor_steps.DELIVERING, *sensor_steps.RECEIVING)
+STEPS: dict[str, tuple[Step, ...]] = {
+    "sensor": (*_SENDS, *sensor_steps.RESTARTS, *sensor_steps.LAST),
+    "member": (*_SENDS, *member_steps.STEPS, *sensor_steps.RESTARTS, *sensor_steps.LAST),
+    "collector": (
+        *(*sensor_steps.RECEIVING, *member_steps.HEADS, *collector_steps.LANDING, *collector_steps.RESTARTS),
+        *(*member_steps.REMOVAL, *sensor_steps.LAST),
+    ),
+}
+"""The steps of a test by the device's role, each with what it is called while it runs."""
+
+
 def check_device(
-    role: str, listen: str, command: Sequence[str], wait_s: float, report: Callable[[str], None]
+    role: str,
+    listen: str,
+    command: Sequence[str],
+    wait_s: float,
+    report: Callable[[str], None],
+    *,
+    steps: Sequence[Step] | None = None,
 ) -> ConformanceReport:
     """Play relay and peers for a device of a role; `report` gets what happens, and what a person has to do.
+
+    The device joins, then the test takes the steps; by default, all `STEPS` of the role.
 
     Raises:
         ConfigurationError: the address cannot be listened on.
@@ -69,13 +82,13 @@ def check_device(
     ):
         with suppress(StepError):
             session.let_join(report)
-            _take_steps(session, role, report)
+            _take(STEPS[role] if steps is None else steps, session, report)
         key = session.seen.device
         return ConformanceReport(role, key.hex() if key else "", session.findings.all())
 
 
-def _take_steps(session: DeviceTest, role: str, report: Callable[[str], None]) -> None:
-    for step, about in _STEPS[role]:
+def _take(steps: Sequence[Step], session: DeviceTest, report: Callable[[str], None]) -> None:
+    for step, about in steps:
         report(about)
         try:
             step(session)
