@@ -144,6 +144,7 @@ def test_who_is_killed_says_it_again_and_nothing_else_is_lost_or_doubled(
     store.moments = []
     assert _delete_one()["readings"]
     driver.authors = (TWO,)
+    driver.sizes = [9]  # a second try takes more of the vault than the first one
     for number, moment in [*enumerate(distinct_moments(store))][part::2]:
         store.objects = dict(moment)
         driver.run(9)
