@@ -1,7 +1,7 @@
 """Take docs/images/fleet.png, device.png and report.png: `python -m docs.site.screenshots`.
 
-It makes a collector with forty devices and two hours of readings, as tests do, and opens its page and its report in
-Debian's Chromium.
+It makes a collector with forty devices and two hours of readings, as tests do, runs it with a broker, and opens its
+page and its report in Debian's Chromium.
 """
 
 from __future__ import annotations
@@ -9,11 +9,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import expect, sync_playwright
 
+from broker_conf.mosquitto import Broker
 from tests.collected_fleet import CollectedFleet
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
 
 _IMAGES = Path(__file__).parents[1] / "images"
 _COVEY = str(Path(sys.executable).with_name("covey"))
@@ -29,13 +34,28 @@ def take(folder: Path) -> None:
     subprocess.run([_COVEY, *report], check=True, stdout=subprocess.DEVNULL, cwd=folder)
     listening = ["--listen", "127.0.0.1:8799"]
     command = [_COVEY, "dashboard", "--state", str(state), *listening]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as dashboard:
+    with (
+        Broker(folder / "broker") as broker,
+        _collecting(fleet.hub, broker),
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as dashboard,
+    ):
         try:
             assert dashboard.stdout is not None
             link = next(word for line in dashboard.stdout for word in line.split() if word.startswith("http"))
             _pictures(link, page.as_uri())
         finally:
             dashboard.terminate()
+
+
+@contextmanager
+def _collecting(hub: Gateway, broker: Broker) -> Iterator[None]:
+    hub.ok("relay", "set", broker.url, "--password-file", "-", feed=broker.add_device(hub.author))
+    hub.start("collect", "--no-sensors")
+    try:
+        wait_until(lambda: hub.json("status")["relays"][0]["state"] == "up", "the collector is connected")
+        yield
+    finally:
+        hub.end()
 
 
 def _pictures(link: str, report: str) -> None:
