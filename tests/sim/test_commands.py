@@ -37,7 +37,7 @@ from tests.sim.test_orders import OrderWorld
 _ROUNDS = 8
 _LOOKED_AT = 6
 """Changes of a log that are looked at here, as in the world of settings."""
-_SEEDS_OF_MISTAKES = (*range(6), 18)
+_SEEDS_OF_MISTAKES = (*range(7), 18)
 """Seeds of which each mistake fails one."""
 _ONCE_BYTES = 16
 _ANSWER_STEPS = 240
