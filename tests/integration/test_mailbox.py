@@ -246,7 +246,7 @@ def test_a_sleeper_is_woken_in_three_ways_that_learn_no_content(
     assert not listener.subscribe(f"covey/1/wake/{shed.author}").is_failure
     laptop.ok("message", "send", "--text", "secret", "--to", shed.author)
     laptop.ok("mailbox", "hand-over")
-    wait_until(called.exists, "the program was called")
+    wait_until(lambda: called.exists() and called.read_text().endswith("\n"), "the program was called")
     assert called.read_text().split() == ["1", shed.author]
     request, _, rest = take(asked, "the webhook is called").partition("\n")
     assert request == "POST /my-shed HTTP/1.1"

@@ -105,7 +105,7 @@ def test_a_stream_ends_with_its_reader_though_there_is_nothing_to_tell(
     assert not (tmp_path / "gone").exists()
     answer.close()
     connection.close()
-    wait_until((tmp_path / "gone").exists, "the stream has ended")
+    wait_until(lambda: (tmp_path / "gone").exists() and (tmp_path / "gone").read_text(), "the stream has ended")
     assert (tmp_path / "gone").read_text() == "me"
 
 

@@ -7,14 +7,15 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from covey.adapters.http.places import Bounds
+from covey.adapters.http.places import Bounds, ConnectedClient, Phase, Places
 from covey.adapters.local_api.routes import Request, Route
 from covey.adapters.local_api.server import LocalApi
-from tests.waiting import GUARD_S, wait_until
+from tests.waiting import GUARD_S, take, wait_until
 
 BODY_BYTES = 100_000
 BOUNDS = Bounds(strangers=4, known=4, streams=2, own_bytes=1_000, shared_bytes=150_000)
@@ -116,9 +117,23 @@ def test_a_length_that_is_no_number_is_refused(serve: Callable[..., Path], lengt
 
 
 @pytest.mark.parametrize("begun", [b"", b"POST /si", _request(3), _request(3) + b"a"])
-def test_who_comes_has_the_place_of_who_dawdles_longest(serve: Callable[..., Path], begun: bytes) -> None:
-    path = serve()
-    dawdling = [_visit(path, begun) for _ in range(BOUNDS.strangers)]
+def test_who_comes_has_the_place_of_who_dawdles_longest(
+    serve: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    awaited: SimpleQueue[Phase] = SimpleQueue()
+    enter = Places.enter
+
+    def noted(places: Places, client: ConnectedClient, phase: Phase) -> bool:
+        entered = enter(places, client, phase)
+        awaited.put(phase)
+        return entered
+
+    path, dawdling = serve(), []
+    with monkeypatch.context() as noting:
+        noting.setattr(Places, "enter", noted)
+        for _ in range(BOUNDS.strangers):
+            dawdling.append(_visit(path, begun))
+            take(awaited, "its request is awaited")  # or a later one's might be before it
     for _ in range(2 * BOUNDS.strangers):
         wait_until(lambda: _is_served(path), "who was answered before has gone")
     assert _ended(dawdling[0])
