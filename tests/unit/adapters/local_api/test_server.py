@@ -136,6 +136,7 @@ def test_who_comes_has_the_place_of_who_dawdles_longest(
             take(awaited, "its request is awaited")  # or a later one's might be before it
     for _ in range(2 * BOUNDS.strangers):
         wait_until(lambda: _is_served(path), "who was answered before has gone")
+    dawdling[0].setblocking(False)  # by now: a connection that says nothing would end by itself at last
     assert _ended(dawdling[0])
     for visitor in dawdling:
         visitor.close()
