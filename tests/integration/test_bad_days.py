@@ -70,7 +70,7 @@ def test_a_clock_in_1970_delivers_all_the_same(new_gateway: Callable[[str], Gate
     one.ok("group", "create", "--capability", "collector")
     one.start("collect", "--no-sensors")
     one.invite(two)
-    done = _in_1970(two, "publish", "--wait", "30", feed='{"n":"t","v":1}\n')
+    done = _in_1970(two, "publish", "--wait", "300", feed='{"n":"t","v":1}\n')
     assert done.returncode == 0, done.stderr
     assert json.loads(_in_1970(two, "status", "--json").stdout)["outbox"]["messages"] == 0
     checked = _in_1970(two, "check", "--json", "--offline")

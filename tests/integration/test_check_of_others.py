@@ -88,7 +88,7 @@ def test_the_check_takes_nothing_away(broker: Broker, new_gateway: Callable[[str
     one.end()
     assert [level for level, _, _ in _found(two, "acl")] == ["ok"]
     two.start("run", "--no-sensors")  # nobody is there to send it again
-    assert two.ok("message", "receive", "--wait", "30") == "waits at the broker"
+    assert two.ok("message", "receive", "--wait", "300") == "waits at the broker"
     assert not [name for name in two.counters() if name.startswith("dropped")]
 
 

@@ -57,7 +57,7 @@ def model(tmp_path: Path) -> Path:
 
 def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], model: Path, tmp_path: Path) -> None:
     hub, shed, barn = fleet
-    done = hub.covey("file", "put", str(model), "--for", "label:shed", "--wait", "--timeout", "120")
+    done = hub.covey("file", "put", str(model), "--for", "label:shed", "--wait", "--timeout", "300")
     assert done.returncode == 0, (done.stdout, done.stderr)
     assert "1 done" in done.stdout
     [entry] = shed.json("file", "list")
@@ -72,7 +72,7 @@ def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], mode
     assert (shed.state / "model.bin").read_bytes() == model.read_bytes()
 
     alone = hub.covey(
-        "file", "put", str(model), "--name", "for one", "--for", shed.author, "--wait", "--timeout", "120"
+        "file", "put", str(model), "--name", "for one", "--for", shed.author, "--wait", "--timeout", "300"
     )
     assert alone.returncode == 0, (alone.stdout, alone.stderr)
     shed.ok("file", "get", "for one", "-o", str(tmp_path / "of one"))
@@ -88,7 +88,7 @@ def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], mode
     )
     later = tmp_path / "later"
     later.write_bytes(model.read_bytes() + b"and a secret")
-    words = ("--base", "for one", "--for", shed.author, "--wait", "--timeout", "120")
+    words = ("--base", "for one", "--for", shed.author, "--wait", "--timeout", "300")
     assert "% of the file" in hub.ok("file", "put", str(later), *words)
     shed.ok("file", "get", "later", "-o", str(tmp_path / "later of one"))
     assert (tmp_path / "later of one").read_bytes() == later.read_bytes()

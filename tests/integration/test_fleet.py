@@ -33,7 +33,7 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path
     device.start("run", "--no-sensors")
     now = int(time.time())
     readings = f'{{"n":"soil","u":"%RH","t":{now - 60},"v":31.5}}\n{{"n":"soil","u":"%RH","t":{now - 5},"v":30.25}}\n'
-    device.ok("publish", "--wait", "30", feed=readings)
+    device.ok("publish", "--wait", "300", feed=readings)
     wait_until(lambda: "1 online" in collector.json("fleet")["summary"], "the device is seen to be there")
 
     fleet = collector.json("fleet")

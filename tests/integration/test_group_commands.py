@@ -40,7 +40,7 @@ def test_a_blob_reaches_every_other_member_once(new_gateway: NewGateway) -> None
 
     assert two.json("message", "send", "--text", "hello")["recipients"] == 2
     for gateway in (one, three):
-        blob = gateway.json("message", "receive", "--wait", "20")
+        blob = gateway.json("message", "receive", "--wait", "300")
         assert base64.b64decode(blob["body"]) == b"hello"
         assert blob["author"] == two.author
         assert gateway.covey("message", "receive").returncode == 1
@@ -99,7 +99,7 @@ def test_a_damaged_or_foreign_envelope_disturbs_nothing(
     ]
     for payload in hostile:
         stranger.relay.publish(topic, payload)
-    two.ok("message", "send", "--text", "still here", "--wait", "20")
+    two.ok("message", "send", "--text", "still here", "--wait", "300")
     assert one.ok("message", "receive") == "still here"
     dropped = {name: count for name, count in one.counters().items() if name.startswith("dropped_")}
     assert sum(dropped.values()) == len(hostile), dropped
@@ -183,7 +183,7 @@ def test_a_public_group_is_joined_by_its_uri(new_gateway: NewGateway) -> None:
     wait_until(lambda: two.covey("message", "receive").stdout == "hello", "two hears three")
     one.start("run", "--no-sensors")
     wait_until(lambda: len(one.json("group", "show")["members"]) == 3, "one knows three")
-    assert one.ok("message", "receive", "--wait", "20") == "hello"
+    assert one.ok("message", "receive", "--wait", "300") == "hello"
 
 
 def test_a_destroyed_group_is_forgotten_by_all(new_gateway: NewGateway) -> None:
@@ -244,12 +244,12 @@ def test_a_noise_key_is_replaced_under_running_agents(new_gateway: NewGateway) -
     assert after["noise_key"] != before["noise_key"]
     assert [each["noise_key"] for each in after["retired_noise_keys"]] == [before["noise_key"]]
     wait_until(lambda: one.json("key", "show", "two")["noise_key"] == after["noise_key"], "one knows the new key")
-    one.ok("message", "send", "--text", "to the new key", "--wait", "20")
+    one.ok("message", "send", "--text", "to the new key", "--wait", "300")
     assert two.ok("message", "receive") == "to the new key"
     assert "decryption" not in two.log.read_text()
     two.kill()
     two.start("run", "--no-sensors")
-    one.ok("message", "send", "--text", "after a restart", "--wait", "20")
+    one.ok("message", "send", "--text", "after a restart", "--wait", "300")
     assert two.ok("message", "receive") == "after a restart"
     assert "before" in two.ok("key", "show")
     assert two.json("key", "show", "one")["retired_noise_keys"] == []

@@ -79,7 +79,7 @@ def test_a_laptop_hands_over_is_destroyed_and_the_broker_is_wiped(fleet: list[Ga
     texts = [f"word {number}" for number in range(30)]
     for text in texts:
         laptop.ok("message", "send", "--text", text, "--to", shed.author)
-    handed = laptop.json("mailbox", "hand-over", "--wait", "20")
+    handed = laptop.json("mailbox", "hand-over", "--wait", "300")
     assert handed == {"handed_over": [shed.author[:8]], "open": []}
     [queue] = [each for each in laptop.json("status")["queues"] if each["recipient"] == shed.author[:8]]
     assert (queue["queued"], queue["kept_by"]) == (30, [post.author[:8]]), "a mailbox's word frees nothing"

@@ -28,7 +28,7 @@ def test_an_unreachable_broker_keeps_what_was_queued(broker: Broker, new_gateway
     broker.start()
     one.start("run", "--no-sensors")
     two.start("run", "--no-sensors")
-    assert one.ok("message", "receive", "--wait", "30") == "kept"
+    assert one.ok("message", "receive", "--wait", "300") == "kept"
 
 
 def test_a_refusing_broker_is_named(broker: Broker, new_gateway: Callable[[str], Gateway]) -> None:

@@ -47,7 +47,7 @@ def _joined(new_gateway: Callable[[str], Gateway], **allowed: str) -> list[Gatew
 def test_an_operator_orders_and_sees_what_became_of_it_everywhere(new_gateway: Callable[[str], Gateway]) -> None:
     kim, shed, _ = _joined(new_gateway, kim="greet", shed="greet", barn="read-now")
     words = "lee; $(reboot) `x` | > y"
-    done = kim.covey("order", "run", "greet", "--arg", f"name={words}", "--arg", "code=0", "--wait", "--timeout", "60")
+    done = kim.covey("order", "run", "greet", "--arg", f"name={words}", "--arg", "code=0", "--wait", "--timeout", "300")
     assert done.returncode == 1, "one of them may not"
     assert "2 done, 1 refused" in done.stdout
     assert "waiting" in done.stderr, "how far it was, on lines of its own"
@@ -59,7 +59,7 @@ def test_an_operator_orders_and_sees_what_became_of_it_everywhere(new_gateway: C
     assert (by_label["kim"]["outcome"], by_label["kim"]["exit"]) == ("done", 0)
     assert (by_label["barn"]["outcome"], by_label["barn"]["code"]) == ("refused", "action_not_allowed")
 
-    words_to_shed = ("--for", "label:shed", "--arg", "name=x", "--wait", "--timeout", "60")
+    words_to_shed = ("--for", "label:shed", "--arg", "name=x", "--wait", "--timeout", "300")
     assert kim.covey("order", "run", "greet", *words_to_shed, "--arg", "code=0").returncode == 0
     assert kim.covey("order", "run", "greet", *words_to_shed, "--arg", "code=4").returncode == 1
     shed.end()
@@ -68,7 +68,7 @@ def test_an_operator_orders_and_sees_what_became_of_it_everywhere(new_gateway: C
     last = kim.json("order")[-1]["id"]
     assert kim.covey("order", "show", last[:8], "--wait", "--timeout", "1").returncode == 124
     shed.start("run", "--no-sensors")
-    assert kim.covey("order", "show", last[:8], "--wait", "--timeout", "60").returncode == 0
+    assert kim.covey("order", "show", last[:8], "--wait", "--timeout", "300").returncode == 0
     assert "not an operator" in shed.fails("order", "run", "greet", code=1)
 
 

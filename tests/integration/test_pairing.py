@@ -159,8 +159,8 @@ def test_a_fresh_device_becomes_a_member_with_its_own_account(
     assert "already used that code" in pi.fails("join", code, "--relay", broker.url, code=1)
     if not agent:
         barn.start("run")
-    pi.ok("message", "send", "--wait", "20", feed="from the new one")
-    assert "from the new one" in barn.ok("message", "receive", "--wait", "20")
+    pi.ok("message", "send", "--wait", "300", feed="from the new one")
+    assert "from the new one" in barn.ok("message", "receive", "--wait", "300")
 
 
 def test_a_new_device_obeys_the_operators_that_its_owner_was_shown(

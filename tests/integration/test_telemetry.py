@@ -29,7 +29,7 @@ def _lines(first: int, last: int) -> str:
 def test_readings_land_once_and_are_then_acknowledged(new_gateway: Callable[[str], Gateway]) -> None:
     # accepts: 004.03, 004.12, 004.13
     collector, gateway = _fleet(new_gateway)
-    assert gateway.json("publish", "--batch", "7", "--wait", "30", feed=_lines(0, 100)) == {"queued_readings": 100}
+    assert gateway.json("publish", "--batch", "7", "--wait", "300", feed=_lines(0, 100)) == {"queued_readings": 100}
     assert gateway.queued() == 0
     readings = landed(collector)
     assert set(readings.values()) == {1}

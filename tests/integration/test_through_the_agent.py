@@ -95,15 +95,15 @@ def test_commands_go_through_the_agent(guests: tuple[Guest, Guest, Gateway, Gate
     assert (status["label"], status["agent"]) == ("two", "running")
     assert "device   " in second.ok("status")
 
-    assert second.ok("message", "send", "--text", "hello", "--wait", "30") == "queued 5 bytes for 1 member\n"
-    assert json.loads(first.ok("message", "receive", "--wait", "30", "--json"))["author"] == two.author
+    assert second.ok("message", "send", "--text", "hello", "--wait", "300") == "queued 5 bytes for 1 member\n"
+    assert json.loads(first.ok("message", "receive", "--wait", "300", "--json"))["author"] == two.author
     assert first.covey("message", "receive").returncode == 1  # forgotten
     for text in ("a", "b", "c"):
-        second.ok("message", "send", "--text", text, "--wait", "30")
+        second.ok("message", "send", "--text", text, "--wait", "300")
     assert first.ok("message", "receive", "--all") == "abc"
 
     lines = '{"n":"t","u":"Cel","v":1}\n{"n":"t","u":"Cel","t":1800000000,"v":2}\n'
-    assert json.loads(second.ok("publish", "--wait", "30", "--json", feed=lines)) == {"queued_readings": 2}
+    assert json.loads(second.ok("publish", "--wait", "300", "--json", feed=lines)) == {"queued_readings": 2}
     refused = second.covey("publish", feed=lines + "nonsense\n")
     assert refused.returncode == 1
     assert "line 3" in refused.stderr

@@ -108,7 +108,7 @@ def test_a_collector_lands_in_s3_and_a_pull_mirrors_it(  # accepts: 004.01, 004.
     new_gateway: Make, s3_vault: str, tmp_path: Path
 ) -> None:
     collector, gateway = _fleet(new_gateway, "--vault", s3_vault, environment=dict(os.environ))
-    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(0, 20))
+    gateway.ok("publish", "--batch", "5", "--wait", "300", feed=_lines(0, 20))
     (row,) = collector.json("vault", "status", "--vault", s3_vault)["nodes"]
     assert (row["trouble"], row["segments"] >= 1) == ("", True)
     assert collector.json("vault", "verify", "--vault", s3_vault) == {"findings": []}
@@ -117,7 +117,7 @@ def test_a_collector_lands_in_s3_and_a_pull_mirrors_it(  # accepts: 004.01, 004.
     names = sorted(DirectoryStore(mirror).keys(""))
     assert names == sorted(open_cloud_store(s3_vault).keys(""))
     assert [*open_existing_store(s3_vault).keys(names[0].rpartition("/")[0] + "/")] == names[:1]
-    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(20, 40))
+    gateway.ok("publish", "--batch", "5", "--wait", "300", feed=_lines(20, 40))
     assert collector.json("vault", "pull", str(mirror), "--vault", s3_vault) == {"findings": []}
     assert len(list(DirectoryStore(mirror).keys(""))) > len(names)
     assert collector.json("vault", "verify", "--vault", str(mirror)) == {"findings": []}
@@ -132,11 +132,11 @@ def test_a_collector_lands_in_s3_and_a_pull_mirrors_it(  # accepts: 004.01, 004.
 def test_a_hostile_store_is_reported(new_gateway: Make, tmp_path: Path) -> None:  # accepts: 004.15, 004.16, 004.24
     collector, gateway = _fleet(new_gateway)
     vault = collector.state / "vault"
-    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(0, 10))
+    gateway.ok("publish", "--batch", "5", "--wait", "300", feed=_lines(0, 10))
     collector.ok("vault", "status")
     (manifest,) = vault.rglob("*.hxman")
     yesterday = manifest.read_bytes()
-    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(10, 20))
+    gateway.ok("publish", "--batch", "5", "--wait", "300", feed=_lines(10, 20))
     collector.ok("vault", "status")
     collector.end()
     today = manifest.read_bytes()
@@ -186,9 +186,9 @@ def test_keys_are_drawn_once_copied_0600_and_rotated(new_gateway: Make, tmp_path
 @pytest.mark.broker
 def test_a_rotated_key_seals_what_lands_next_and_old_segments_still_open(new_gateway: Make) -> None:
     collector, gateway = _fleet(new_gateway)
-    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(0, 5))
+    gateway.ok("publish", "--batch", "5", "--wait", "300", feed=_lines(0, 5))
     rotated = collector.json("vault", "rotate-key")
-    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(5, 10))
+    gateway.ok("publish", "--batch", "5", "--wait", "300", feed=_lines(5, 10))
     segments = sorted((collector.state / "vault").rglob("*.hxseg"))
     ids = [path.read_bytes()[6:14].hex() for path in segments]
     assert ids[-1] == rotated["key_id"] != ids[0]
@@ -208,7 +208,7 @@ def test_a_vault_without_manifests_is_no_updates(new_gateway: Make, tmp_path: Pa
 def _publish_in_segments(gateway: Gateway, count: int, first: int = 0) -> None:
     """Publish so that each batch lands in a segment of its own."""
     for number in range(first, first + count):
-        gateway.ok("publish", "--wait", "30", feed=_lines(number, number + 1))
+        gateway.ok("publish", "--wait", "300", feed=_lines(number, number + 1))
 
 
 @pytest.mark.broker
@@ -292,7 +292,7 @@ def test_a_compaction_says_what_is_wrong_with_its_options(new_gateway: Make) -> 
 @pytest.mark.broker
 def test_a_gateway_lands_by_itself_what_its_collector_does_not_take(new_gateway: Make, tmp_path: Path) -> None:
     collector, gateway = _fleet(new_gateway)
-    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(0, 10))
+    gateway.ok("publish", "--batch", "5", "--wait", "300", feed=_lines(0, 10))
     collector.end()
     gateway.ok("publish", "--batch", "5", feed=_lines(10, 20))
     assert gateway.queued() == 2
@@ -321,7 +321,7 @@ def test_a_gateway_lands_by_itself_what_its_collector_does_not_take(new_gateway:
     assert collector.json("vault", "verify") == {"findings": []}
 
     collector.start("collect", "--no-sensors")
-    gateway.ok("publish", "--batch", "5", "--wait", "60", feed=_lines(20, 30))
+    gateway.ok("publish", "--batch", "5", "--wait", "300", feed=_lines(20, 30))
     wait_until(lambda: gateway.queued() == 0, "the link goes on after what was pushed")
 
 
@@ -330,7 +330,7 @@ def test_readings_are_a_table_without_spark(new_gateway: Make, tmp_path: Path) -
     collector, gateway = _fleet(new_gateway)
     assert collector.ok("vault", "readings", "--json") == ""
     mixed = '{"n":"door","vb":true}\n{"n":"said","vs":"\\u001b[31mred\\nline"}\n{"n":"raw","vd":"AAE"}\n'
-    gateway.ok("publish", "--batch", "5", "--wait", "30", feed=_lines(0, 12) + mixed)
+    gateway.ok("publish", "--batch", "5", "--wait", "300", feed=_lines(0, 12) + mixed)
     table = tmp_path / "readings.ndjson"
     table.write_text(collector.ok("vault", "readings", "--json"))
     sql = (
