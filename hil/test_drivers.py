@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 WITHOUT_A_BOARD = f"""
 import sys, time
-sys.path.insert(0, {str(DEVICE)!r})
+sys.path[:0] = {[str(DEVICE), str(HERE.parent)]!r}  # PYTHONSAFEPATH may be set: Spark's tests
 time.sleep_ms, time.ticks_ms, time.ticks_diff = int, int, int.__sub__
 from hil.on_board import driver_runner
 driver_runner.main()
