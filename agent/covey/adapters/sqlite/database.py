@@ -188,7 +188,7 @@ class Database:
     def leaving_no_copies(self) -> Iterator[None]:
         """Overwrite what is moved or deleted meanwhile: the old place would keep a copy that no later deletion finds.
 
-        Unlike `overwriting`, it does not fold the log: whoever erases a group does.
+        Unlike `overwriting`, it does not fold the log: erasing a group folds it at the end.
         """
         self.run("PRAGMA secure_delete = ON")
         try:

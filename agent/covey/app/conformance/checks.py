@@ -60,7 +60,7 @@ SENSOR = (
     Requirement("subscription", _RELAY, "subscribe to its own inbox alone, with QoS 1 and without retained messages"),
     Requirement("publishing", _RELAY, "publish to inboxes with QoS 1, not retained, without revealing properties"),
     Requirement("packet-size", _RELAY, "send no packet larger than the relay's Maximum Packet Size"),
-    Requirement("receive-maximum", _RELAY, "have no more unanswered publishes than the relay's Receive Maximum"),
+    Requirement("receive-maximum", _RELAY, "leave at most as many publishes unanswered as the relay's Receive Maximum"),
     Requirement("puback", _RELAY, "acknowledge deliveries to the relay (PUBACK)"),
     Requirement("envelopes", _ENVELOPES, "send envelopes that open: right form, box and padding"),
     Requirement("fresh-keys", _ENVELOPES, "draw a new ephemeral key and nonce, or a new counter, for every envelope"),

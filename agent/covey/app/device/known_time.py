@@ -3,7 +3,7 @@
 1. While a time service has the clock in hand, the agent notes the time each hour. At the next start no earlier time can
    be right.
 2. Without a time service the agent notes since when the certificate of a relay is valid: an authority that the device
-   trusts has signed it, and whoever could forge it could take the relay over anyway.
+   trusts has signed it. An attacker who could forge it could take over the relay, too.
 3. No member's time counts, in messages, manifests or acknowledgements: one of the next century, by malice or by a bad
    clock, would make every certificate look expired for as long as no time service answers.
 4. A clock that a time service has in hand is right, also when an earlier one was ahead of it.

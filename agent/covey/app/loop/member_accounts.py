@@ -4,10 +4,10 @@
    restored authority hears of a device that joined after the backup from other members, and that device has its
    password still.
 2. An account that a person removed stays removed. A board has none: its gateway carries for it.
-3. A device that a group lists no more, and no other group of this device, loses its account after
-   `REMOVED_ACCOUNT_US`: until then it can learn of its removal. So an account that came back with a backup goes again.
-   A device that is added again gets it back, with the password that it has: a hostile member that removes others shuts
-   nobody out for longer than the others need to add them again.
+3. A former member of all groups of this device loses its account `REMOVED_ACCOUNT_US` after the last change of the
+   groups. Until then it can learn of its removal. The same applies to an account that came back with a backup.
+   A device that is added again gets its account back, with the password that it has. So a hostile member that removes
+   others shuts them out only until somebody adds them again.
    An account that a person made by hand stays until a person removes it: the device may be in groups of others.
 """
 

@@ -1,4 +1,4 @@
-"""`covey support-bundle FILE`: collect information for whoever helps, without secrets."""
+"""`covey support-bundle FILE`: collect information for the person who helps, without secrets."""
 
 from __future__ import annotations
 

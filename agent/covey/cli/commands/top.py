@@ -1,7 +1,7 @@
 """`covey top`: this device's status, redrawn every other second; q ends it.
 
-Without a terminal, or with --once, it prints one picture: `covey status` and the difference between two of them, so
-that it costs the agent no more than a query.
+Without a terminal, or with --once, it prints one picture: `covey status`, and the difference between two of them. The
+agent answers one query for each.
 """
 
 from __future__ import annotations

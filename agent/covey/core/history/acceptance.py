@@ -143,7 +143,7 @@ class Acceptance:
         return None if raw is None else read_manifest(raw, verify=False)
 
     def _named_now(self, group_id: GroupId) -> NamedManifest | None:
-        """Return who writes and who is an admin by the present manifest."""
+        """Return the authors and the admins of the present manifest."""
         present = self._present(group_id)
         if present is None:
             return None

@@ -462,7 +462,7 @@ CREATE TABLE declined_group (
 -- Unknown groups that a device has addressed this one in, and devices that ask to be let into groups of this one.
 CREATE TABLE group_ask (
     group_id          BLOB    NOT NULL,
-    device            BLOB    NOT NULL,               -- who has said so, or asks
+    device            BLOB    NOT NULL,               -- the sender that named the group, or the device that asks
     is_wish           INTEGER NOT NULL,               -- 1: it asks to be let in
     seen_at           INTEGER NOT NULL,
     asked_at          INTEGER NOT NULL,               -- when this device asked it for an invite, or 0
