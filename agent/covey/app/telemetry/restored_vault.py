@@ -113,7 +113,9 @@ def stand_for_lost(
 
 def _possibly_used(before: VaultManifest, segment_us: int, now: Now) -> int:
     """Return how many positions and manifests may have followed one whose successors are lost."""
-    elapsed_us = max(0, now.wall_us - before.created_at_us)
+    elapsed_us = now.wall_us - before.created_at_us
+    if elapsed_us < 0:  # the clock does not know the time: nothing bounds it
+        return RESTORED_POSITIONS_MAX
     return min(RESTORED_POSITIONS + 2 * elapsed_us // segment_us, RESTORED_POSITIONS_MAX)
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from covey.core.ids import node_id
+from covey.core.now import Now
 from covey.core.telemetry.batch import split_number
 from covey.core.vault import documents
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.reading import Floor, Trouble, VaultReader
 from covey.core.wire.message import MessageType, read_message
+from covey.limits.vault import RESTORED_POSITIONS_MAX
 from tests.fleet import carry
 from tests.vault_site import Site
 
@@ -93,6 +95,21 @@ def test_a_reader_that_is_ahead_of_a_restored_hub_reads_what_it_lands_from_then_
     wanted = {b"kept", b"one", b"two", b"three", *(b"later %d" % number for number in range(5))}
     assert wanted <= {*reader.seen}
     assert {*site.landed_telemetry()} == {*reader.seen}, "what senders still had is there again"
+
+
+def test_a_clock_behind_the_backup_is_no_bound_of_what_is_lost(site: Site) -> None:
+    _land(site, b"kept")
+    state, vault = site.gate.copy_state(), dict(site.objects.content)
+    site.start()
+    _land(site, b"lost")
+    site.gate.return_to(state)
+    site.objects.content = vault
+    site.gate.now = Now(site.gate.now.monotonic_us, 0)
+    site.start()
+    _land(site, b"one", b"two", b"three")
+    manifest = VaultReader(site.objects, site.ring).manifest(node_id(site.gate.key).hex(), Floor())
+    assert not isinstance(manifest, Trouble)
+    assert manifest.last_number > RESTORED_POSITIONS_MAX
 
 
 def test_a_reader_that_was_restored_as_well_reads_each_once(site: Site) -> None:
