@@ -255,7 +255,7 @@ def _secret(passwords: Path) -> bytes:
 
 def _password(secret: bytes, user_name: str, turn: int) -> str:
     drawn = hmac.digest(secret, b"covey/1 relay account\0" + f"{user_name} {turn}".encode(), "sha256")
-    return base64.urlsafe_b64encode(drawn[:_PASSWORD_BYTES]).decode()
+    return drawn[:_PASSWORD_BYTES].hex()  # base64 may begin with "-", which a command takes for an option
 
 
 def _beside(passwords: Path, kind: str) -> Path:
