@@ -94,6 +94,12 @@ _SHARED = (
         "unit/core/mailbox/test_service.py::test_one_devices_questions_push_out_no_answers_to_others",
     ),
     _Shared(
+        "ephemeral.EPHEMERAL_KEPT",
+        "one member with ephemeral messages",
+        "programs still read those of every other member",
+        "unit/core/ephemeral/test_messages.py::test_one_author_pushes_out_only_its_own_messages",
+    ),
+    _Shared(
         "storage.LANDING_BYTES",
         "one sender of telemetry while the vault refuses writes",
         "every other sender lands its share",

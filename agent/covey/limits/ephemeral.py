@@ -16,5 +16,6 @@ EPHEMERAL_PER_SECOND = 2
 EPHEMERAL_SAVED = 20
 """What an author may say at once after a silence."""
 
-EPHEMERAL_KEPT = 256
-"""What came last and programs may still read, in an agent's memory: a quarter of a megabyte."""
+EPHEMERAL_KEPT = 1_024
+"""Messages that programs may still read, in an agent's memory: one of each member of the largest group. Only a flood
+fills it, with a megabyte."""

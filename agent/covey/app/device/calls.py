@@ -2,7 +2,7 @@
 
 `Waking` makes the loop run a turn at once. `EphemeralExchange` hands an ephemeral message to the loop's next turn,
 which answers it. Ephemeral messages that arrive stay in memory for event streams, the last `EPHEMERAL_KEPT` of them: a
-slow reader misses some, as does an absent one.
+slow reader misses some, as does an absent one. An author that sends many pushes out only its own.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING
 
+from covey.core.ephemeral.state import KeptEphemeral
 from covey.errors import CoveyError, TransientError
-from covey.limits.ephemeral import EPHEMERAL_KEPT
 
 if TYPE_CHECKING:
     from covey.core.ephemeral.state import ReceivedEphemeral
@@ -42,9 +42,7 @@ class EphemeralExchange:
 
     def __init__(self) -> None:
         self._requests: deque[_Request] = deque()
-        self._received: deque[tuple[int, ReceivedEphemeral]] = deque(maxlen=EPHEMERAL_KEPT)
-        self.last_number = 0
-        """Of what was heard, since this process began."""
+        self._received = KeptEphemeral()
 
     def say(self, group_id: GroupId, content: bytes) -> int:
         """Say something to the members of a group who are there now; return to how many it goes.
@@ -61,9 +59,14 @@ class EphemeralExchange:
             raise request.outcome
         return request.outcome
 
+    @property
+    def last_number(self) -> int:
+        """The number of the last message received since this process began."""
+        return self._received.last_number
+
     def received_after(self, number: int) -> list[tuple[int, ReceivedEphemeral]]:
         """Return what was heard after a number, with the numbers of these."""
-        return [each for each in self._received.copy() if each[0] > number] if number < self.last_number else []
+        return self._received.after(number)
 
     def turn(self, node: Node, now: Now) -> None:
         """Say what is asked for, and take up what was heard."""
@@ -75,8 +78,7 @@ class EphemeralExchange:
                 request.outcome = error
             request.done.set()
         for received in node.ephemeral.take_received():
-            self._received.append((self.last_number + 1, received))
-            self.last_number += 1
+            self._received.add(received)
 
     def stop(self, node: Node, now: Now) -> None:
         """Say what is asked for still: the loop's last turn sends it."""

@@ -107,13 +107,11 @@ class EphemeralMessages:
         if author.wait_us(said.said_at_us):
             raise RateError("the author sends EPHEMERALs too fast")
         author.said(said.said_at_us)
-        self._state.received.append(ReceivedEphemeral(message.group_id, message.author, said.said_at_us, said.content))
+        self._state.received.add(ReceivedEphemeral(message.group_id, message.author, said.said_at_us, said.content))
 
     def take_received(self) -> list[ReceivedEphemeral]:
         """Return what came since the last time, oldest first."""
-        found = [*self._state.received]
-        self._state.received.clear()
-        return found
+        return self._state.received.take()
 
     def _author(self, device: DeviceKey, now: Now) -> Author:
         authors = self._state.authors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from covey.core.ids import DeviceKey, GroupId
@@ -58,6 +58,35 @@ class ReceivedEphemeral:
     content: bytes
 
 
+class KeptEphemeral:
+    """The messages received last, each with a number; `EPHEMERAL_KEPT` at most.
+
+    Each author has its share: beyond the bound the author with the most messages loses its oldest.
+    """
+
+    def __init__(self) -> None:
+        self._kept: deque[tuple[int, ReceivedEphemeral]] = deque()
+        self.last_number = 0
+
+    def add(self, received: ReceivedEphemeral) -> None:
+        """Keep a message."""
+        if len(self._kept) >= EPHEMERAL_KEPT:
+            [(most, _)] = Counter(each.author for _, each in self._kept).most_common(1)
+            del self._kept[next(at for at, (_, each) in enumerate(self._kept) if each.author == most)]
+        self._kept.append((self.last_number + 1, received))
+        self.last_number += 1
+
+    def after(self, number: int) -> list[tuple[int, ReceivedEphemeral]]:
+        """Return the messages with higher numbers, oldest first. Other threads may call this."""
+        return [each for each in self._kept.copy() if each[0] > number] if number < self.last_number else []
+
+    def take(self) -> list[ReceivedEphemeral]:
+        """Remove and return all messages, oldest first."""
+        found = [received for _, received in self._kept]
+        self._kept.clear()
+        return found
+
+
 @dataclass(slots=True)
 class Waiting:
     """What no relay has taken for these yet; worthless from `until_us` of the monotonic clock on."""
@@ -96,4 +125,4 @@ class EphemeralState:
     own: Author = field(default_factory=Author)
     authors: dict[DeviceKey, Author] = field(default_factory=dict)
     waiting: deque[Waiting] = field(default_factory=deque)
-    received: deque[ReceivedEphemeral] = field(default_factory=lambda: deque(maxlen=EPHEMERAL_KEPT))
+    received: KeptEphemeral = field(default_factory=KeptEphemeral)

@@ -11,7 +11,13 @@ from covey.core.link.sealer import Outgoing
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, write_message
 from covey.errors import LocalError, RelayError, RemoteError, TransientError, UnknownGroupError
-from covey.limits.ephemeral import EPHEMERAL_PER_SECOND, EPHEMERAL_SAVED, EPHEMERAL_US, MAXIMUM_EPHEMERAL_BYTES
+from covey.limits.ephemeral import (
+    EPHEMERAL_KEPT,
+    EPHEMERAL_PER_SECOND,
+    EPHEMERAL_SAVED,
+    EPHEMERAL_US,
+    MAXIMUM_EPHEMERAL_BYTES,
+)
 from tests.fleet import Device, Make, carry, found
 from tests.vectors import vectors
 
@@ -128,6 +134,23 @@ def test_who_was_removed_neither_hears_nor_is_received(make: Make) -> None:
     three.say(b"as a member still", three.cat)
     three.ann.receive(_to(three.ann, _said(three.cat)))
     assert (_received(three.ann), _codes(three.ann)) == ([], ["not_a_member"])
+
+
+def test_one_author_pushes_out_only_its_own_messages(make: Make) -> None:
+    three = Three(make)
+    cats = Ephemeral(three.ann.now.wall_us, b"help").to_wire()
+    _forged(three.cat, three.ann, three.group_id, cats)
+    said = 0
+    for _ in range(EPHEMERAL_KEPT // EPHEMERAL_SAVED + 1):
+        for number in range(EPHEMERAL_SAVED):
+            body = Ephemeral(three.ann.now.wall_us + number, b"noise").to_wire()
+            _forged(three.ben, three.ann, three.group_id, body)
+            said += 1
+        three.wait(EPHEMERAL_SAVED / EPHEMERAL_PER_SECOND)
+    assert said > EPHEMERAL_KEPT
+    received = three.ann.node.ephemeral.take_received()
+    assert [each.content for each in received if each.author == three.cat.key] == [b"help"]
+    assert len(received) == EPHEMERAL_KEPT
 
 
 def test_of_two_shared_groups_only_one_hears(make: Make) -> None:
