@@ -4,8 +4,9 @@
    restored authority hears of a device that joined after the backup from other members, and that device has its
    password still.
 2. An account that a person removed stays removed. A board has none: its gateway carries for it.
-3. A former member of all groups of this device loses its account `REMOVED_ACCOUNT_US` after the last change of the
-   groups. Until then it can learn of its removal. The same applies to an account that came back with a backup.
+3. A former member of all groups of this device loses its account `REMOVED_ACCOUNT_US` after this agent has first seen
+   that it is in none of them. Until then it can learn of its removal. Other changes of the groups do not extend that
+   time. The same applies to an account that came back with a backup.
    A device that is added again gets its account back, with the password that it has. So a hostile member that removes
    others shuts them out only until somebody adds them again.
    An account that a person made by hand stays until a person removes it: the device may be in groups of others.
@@ -43,19 +44,24 @@ class MemberAccounts:
         """Up to which version of each group's manifests `_listed` goes."""
         self._listed: set[DeviceKey] = set()
         """The devices that a manifest has listed, boards apart."""
-        self._close_at_us: int | None = None
+        self._has_unread = False
+        self._close_at_us: dict[DeviceKey, int] = {}
+        """When the accounts of former members are to be closed, in monotonic microseconds (rule 3)."""
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Look where the groups have changed; return when to be called next, in monotonic microseconds."""
         if self._seen != node.groups.generation:
             self._seen = node.groups.generation
             self._let_in(node)
-            self._close_at_us = now.monotonic_us + REMOVED_ACCOUNT_US
-        if self._close_at_us is not None and now.monotonic_us >= self._close_at_us:
-            self._close_at_us = now.monotonic_us if self._look_further(node) else None
-            if self._close_at_us is None:
-                self._shut_out(node)
-        return self._close_at_us
+            self._has_unread = True
+        if self._has_unread:
+            self._has_unread = self._look_further(node)
+            if not self._has_unread:
+                self._note_former(node, now)
+        due = [key for key, close_at_us in self._close_at_us.items() if close_at_us <= now.monotonic_us]
+        if due:
+            self._shut_out(due, node, now)
+        return now.monotonic_us if self._has_unread else min(self._close_at_us.values(), default=None)
 
     def stop(self, node: Node, now: Now) -> None:
         """Nothing is open."""
@@ -84,15 +90,24 @@ class MemberAccounts:
                 return True
         return False
 
-    def _shut_out(self, node: Node) -> None:
-        groups = node.groups.joined()
-        inside = connecting(groups) | {node.identity.signing_public}
+    def _note_former(self, node: Node, now: Now) -> None:
+        former = self._listed - connecting(node.groups.joined()) - {node.identity.signing_public}
+        close_at_us = now.monotonic_us + REMOVED_ACCOUNT_US
+        self._close_at_us = {key: self._close_at_us.get(key, close_at_us) for key in former}
+
+    def _shut_out(self, due: Iterable[DeviceKey], node: Node, now: Now) -> None:
         pairing = {row.joiner for row in self._store.pairings.all() if row.ended is None}
+        closing = [key for key in due if key not in pairing]
+        for key in due:
+            self._close_at_us[key] = now.monotonic_us + REMOVED_ACCOUNT_US  # where that fails, or the device is pairing
         try:
-            closed = self._authority().close([key.hex() for key in self._listed - inside if key not in pairing])
+            closed = self._authority().close([key.hex() for key in closing])
         except CoveyError as error:
             self._report("error", f"the relay accounts of former members cannot be removed: {error}")
             return
+        for key in closing:
+            del self._close_at_us[key]
+        groups = node.groups.joined()
         for user_name in closed:
             self._report("notice", f"{_named(user_name, groups)} is no longer a member; its relay account was removed")
 

@@ -40,6 +40,11 @@ class _Hub:
         """Let its loop turn."""
         self.role.turn(self.device.node, self.device.now)
 
+    def turn_while_busy(self) -> None:
+        """Let its loop turn until the role waits for time to pass, or for nothing."""
+        while self.role.turn(self.device.node, self.device.now) == self.device.now.monotonic_us:
+            pass
+
     def turn_until_idle(self) -> None:
         """Let its loop turn until the role has nothing to do."""
         while self.role.turn(self.device.node, self.device.now) is not None:
@@ -157,6 +162,40 @@ def test_an_account_that_came_back_with_a_backup_goes_again_with_its_member(hub:
     assert not hub.lets_in(name, stolen)
     assert any("is no longer a member" in line for line in hub.said)
     assert hub.authority.mint(name) != stolen
+
+
+def test_members_that_change_the_group_all_the_time_keep_no_account_open(hub: _Hub, tmp_path: Path) -> None:
+    other = Device("other", tmp_path)
+    group_id = found(hub.device, hub.gate, other)
+    name, others = hub.gate.key.hex(), other.key.hex()
+    password, kept = hub.authority.mint(name), hub.authority.mint(others)
+    remove(hub.device, hub.gate, group_id)
+    changes = 0
+    hub.turn_while_busy()
+    while hub.lets_in(name, password) and changes < 20:
+        hub.device.wait(REMOVED_ACCOUNT_US / 4e6)
+        newcomer = Member(Device(f"newcomer {changes}", tmp_path).identity.keys)
+        with hub.device.store.transaction():
+            hub.device.node.actions.change(group_id, lambda draft, _, new=newcomer: draft.adding(new), hub.device.now)
+        hub.turn()
+        changes += 1
+    assert changes == 4, "the grace runs from the removal, whatever changes later"
+    assert hub.lets_in(others, kept)
+
+
+def test_an_account_is_closed_once_the_password_file_can_be_changed_again(hub: _Hub) -> None:
+    group_id = found(hub.device, hub.gate)
+    name = hub.gate.key.hex()
+    password = hub.authority.mint(name)
+    remove(hub.device, hub.gate, group_id)
+    hub.turn_while_busy()
+    away = hub.broker.rename(hub.broker.with_name("away"))
+    hub.device.wait(REMOVED_ACCOUNT_US / 1e6)
+    hub.turn()
+    assert "cannot be removed" in hub.said[-1]
+    away.rename(hub.broker)
+    hub.turn_until_idle()
+    assert not hub.lets_in(name, password)
 
 
 def test_a_member_that_is_added_again_signs_in_as_before(hub: _Hub) -> None:
