@@ -563,3 +563,47 @@ def test_invitations_to_a_further_group(
     assert f"syncing  {third[:8]}, invited by" in pi.ok("request")
     barn.start("run")  # the inviter is back
     wait_until(lambda: len(pi.json("status")["groups"]) == 3, "pi is in the third group")
+
+
+def test_a_member_cannot_put_its_invitation_in_the_place_of_anothers(
+    barn: Gateway, new_gateway: Callable[[str], Gateway]
+) -> None:
+    pi, mal = new_gateway("pi"), new_gateway("mal")
+    barn.start("run")
+    for each in (pi, mal):
+        barn.invite(each)
+        each.start("run")
+    further = barn.json("group", "create")["group_id"]
+    barn.ok("invite", "--to", "mal", "--group", further, "--no-wait")
+    wait_until(lambda: mal.json("request"), "mal is invited")
+    assert mal.json("request", "accept")["group_id"] == further
+    wait_until(lambda: len(barn.json("group", "members", "--group", further)) == 2, "barn knows")
+    for each in (barn, mal):
+        each.ok("invite", "--to", "pi", "--group", further, "--no-wait")
+    wait_until(lambda: len(pi.json("request")) == 2, "both invitations are here")
+    refused = pi.fails("request", "accept", further, code=2)
+    assert "2 members have sent one for this group" in refused
+    assert "--from DEVICE" in refused
+    assert "no such invitation" in pi.fails("request", "accept", further, "--from", "pi", code=1)
+    mal.end()
+    assert pi.json("request", "accept", further, "--from", "barn")["group_id"] == further
+
+
+def test_a_person_declines_a_device_that_asks(barn: Gateway, new_gateway: Callable[[str], Gateway]) -> None:
+    pi, mal = new_gateway("pi"), new_gateway("mal")
+    barn.start("run")
+    for each in (pi, mal):
+        barn.invite(each)
+        each.start("run")
+    further = pi.json("group", "create")["group_id"]
+    keys = mal.json("key", "show")
+    pi.ok("group", "add", keys["signing_key"], keys["noise_key"], "--group", further)
+    wait_until(lambda: mal.json("request"), "mal is addressed")
+    pi.ok("group", "remove", mal.author, "--group", further, "--yes")
+    mal.ok("request", "ask", further)
+    wait_until(lambda: pi.json("request"), "pi sees that mal asks")
+    assert f"covey invite --to {mal.author[:8]}" in pi.ok("request")
+    assert "further requests of theirs stay hidden" in pi.ok("request", "decline", further)
+    assert pi.json("request") == []
+    pi.ok("invite", "--to", "mal", "--group", further, "--no-wait")
+    wait_until(lambda: any(each["state"] == "waiting" for each in mal.json("request")), "mal is invited all the same")

@@ -113,15 +113,15 @@ function invitation(each) {
   const shown = each.shown.map((member) => member.label || member.name).join(", ");
   const members = each.members === null ? "" : ` with ${each.members} members${shown ? `: ${shown}` : ""}`;
   one.append(made("span", `${called(each.label, each.inviter)} invites to ${titled(each)}${members}; ${hours} h left `));
-  button.addEventListener("click", () => accept(each.group_id, titled(each), one, button));
+  button.addEventListener("click", () => accept(each, titled(each), one, button));
   one.append(button);
   return one;
 }
 
-async function accept(group, name, place, button) {
+async function accept({ group_id: group, inviter }, name, place, button) {
   button.disabled = true;
   try {
-    await ask(`accept?${new URLSearchParams({ group })}`, "POST");
+    await ask(`accept?${new URLSearchParams({ group, inviter })}`, "POST");
     accepted.push(`${name}: accepted, the agent joins the group`);
     place.replaceChildren(accepted.at(-1));
   } catch (error) {

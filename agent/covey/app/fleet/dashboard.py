@@ -305,17 +305,17 @@ class Dashboard:
         }
 
     def accept(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Accept an invitation to a group, by its whole id: `group`.
+        """Accept an invitation to a group, by its whole id: `group`, of a member, by its key: `inviter`.
 
         Raises:
             LocalError: none waits.
         """
-        group = query.get("group", "")
+        group, inviter = query.get("group", ""), query.get("inviter", "")
 
         def answer(device: Device) -> bytes:
-            if not any(each.group_id == group for each in waiting_invitations(device)):
+            if not any((each.group_id, each.inviter) == (group, inviter) for each in waiting_invitations(device)):
                 raise LocalError("no such invitation is waiting")
-            return accept_invitation(device, group)
+            return accept_invitation(device, group, inviter)
 
         accepted = self._device.run(answer)
         with self._changed:

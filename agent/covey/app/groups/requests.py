@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from covey.app.device.device import Device
 from covey.app.device.known_labels import own_label
+from covey.app.groups.groups import pick_device
 from covey.app.groups.previews import PreviewedMember, PreviewedPicture, previewed
-from covey.core.ids import DeviceKey, GroupId
+from covey.core.ids import DeviceKey, GroupId, labelled_name
 from covey.core.membership.events import InvitationState
 from covey.core.membership.requests import decline, unanswered
 from covey.core.membership.unknown_groups import invite_wishes, unknown_groups
-from covey.core.pairing.pending import GroupRequest
+from covey.core.pairing.pending import GroupRequest, UnknownGroup
 from covey.errors import LocalError, UsageError
+
+_Found = TypeVar("_Found", GroupRequest, UnknownGroup)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +94,22 @@ def asking_devices(device: Device) -> list[AskingDevice]:
     ]
 
 
-def ask_for_invitation(device: Device, name: str | None) -> AddressedGroup:
+def ask_for_invitation(device: Device, name: str | None, member: str | None = None) -> AddressedGroup:
     """Ask the member that has addressed this device in an unknown group to invite it; return whom about what.
 
     Raises:
-        UsageError: there are several groups.
+        UsageError: there are several groups, or several such members.
         LocalError: there is none, or that member was asked a short time ago.
     """
     known = unknown_groups(device.node.groups, device.store, device.now().wall_us)
     none = LocalError("no member has addressed this device in such a group", hint="'covey request' lists the groups")
     group_id = _the_one(dict.fromkeys(each.group_id for each in known), name, none)
-    unknown = next(each for each in known if each.group_id == group_id)
+    of_group = [each for each in known if each.group_id == group_id]
+    unknown = _by_one(device, of_group, [each.author for each in of_group], member, none)
     with device.store.transaction():
         device.node.actions.request_invite(unknown, device.now())
-    return next(each for each in addressed_groups(device) if each.group_id == group_id.hex())
+    asked = (group_id.hex(), unknown.author.hex())
+    return next(each for each in addressed_groups(device) if (each.group_id, each.author) == asked)
 
 
 def syncing_groups(device: Device) -> list[SyncingGroup]:
@@ -148,17 +154,27 @@ def _unanswered(device: Device) -> list[GroupRequest]:
     return unanswered(device.node.groups, device.store.requests, device.now().wall_us)
 
 
-def _pick(device: Device, name: str | None) -> GroupRequest:
-    """Return the newest invitation to the group that a person means.
+def _by_one(
+    device: Device, found: Sequence[_Found], members: Sequence[DeviceKey], name: str | None, none: LocalError
+) -> _Found:
+    """Return what the member has sent that a person names, or the only one: another may want to take its place.
 
     Raises:
-        UsageError: there are several groups.
-        LocalError: there is none.
+        UsageError: several members have sent one.
+        LocalError: `none`, where there is none of that member; or the name is no device's.
     """
-    newest = {each.group_id: each for each in _unanswered(device)}
-    return newest[
-        _the_one(newest, name, LocalError("no such invitation is waiting", hint="'covey request' lists them"))
-    ]
+    if name is not None:
+        named = pick_device(device.node.groups.joined(), name).keys.signing_public
+        found = [each for each, member in zip(found, members, strict=True) if member == named]
+        if not found:
+            raise none
+    if len(found) > 1:
+        labels = _labels(device)
+        known = ", ".join(labelled_name(each.hex()[:8], labels.get(each, "")) for each in members)
+        raise UsageError(
+            f"{len(found)} members have sent one for this group: {known}", hint="choose one: --from DEVICE"
+        )
+    return found[0]
 
 
 def _the_one(groups: Iterable[GroupId], name: str | None, none: LocalError) -> GroupId:
@@ -177,24 +193,32 @@ def _the_one(groups: Iterable[GroupId], name: str | None, none: LocalError) -> G
     return matching[0]
 
 
-def accept_invitation(device: Device, name: str | None) -> GroupId:
+def accept_invitation(device: Device, name: str | None, inviter: str | None = None) -> GroupId:
     """Ask the inviter to let this device in; `name` is the beginning of the group's id, which is returned.
 
     Raises:
-        UsageError: there are several groups.
+        UsageError: there are several groups, or several inviters.
         LocalError: there is none.
     """
-    request = _pick(device, name)
+    waiting = _unanswered(device)
+    none = LocalError("no such invitation is waiting", hint="'covey request' lists them")
+    group_id = _the_one(dict.fromkeys(each.group_id for each in waiting), name, none)
+    of_group = [each for each in waiting if each.group_id == group_id]
+    request = _by_one(device, of_group, [each.inviter.signing_public for each in of_group], inviter, none)
     with device.store.transaction():
         device.store.invited_operators.forget(request.group_id)
         device.node.actions.accept_request(request, own_label(device), device.now())
     return request.group_id
 
 
-def decline_invitation(device: Device, name: str | None) -> GroupId:
+def decline_invitation(device: Device, name: str | None) -> tuple[GroupId, bool]:
     """Decline a group permanently, or what devices ask about one of this device's own; nobody is informed.
 
-    Otherwise as `accept_invitation`.
+    Returns the group, and whether this device is in it: then the requests of devices were declined, for a week.
+
+    Raises:
+        UsageError: there are several groups.
+        LocalError: there is none.
     """
     named = [each.group_id for each in addressed_groups(device)] + [each.group_id for each in asking_devices(device)]
     asked = {GroupId(bytes.fromhex(each)) for each in named}
@@ -202,17 +226,20 @@ def decline_invitation(device: Device, name: str | None) -> GroupId:
     none = LocalError("no such invitation or request is waiting", hint="'covey request' lists them")
     group_id = _the_one(invited | asked, name, none)
     if group_id not in invited:
+        is_own = device.node.groups.is_in(group_id)
         with device.store.transaction():
-            device.store.group_asks.drop(group_id)
-            if not device.node.groups.is_in(group_id):
+            if is_own:
+                device.store.group_asks.decline_wishes(group_id, device.now().wall_us)
+            else:
+                device.store.group_asks.drop(group_id)
                 device.store.requests.decline(group_id, device.now().wall_us)
-        return group_id
-    request = _pick(device, group_id.hex())
+        return group_id, is_own
+    request = [each for each in _unanswered(device) if each.group_id == group_id][-1]
     with device.store.transaction():
         decline(device.store.requests, request, device.now().wall_us)
         inviter, now_us = request.inviter.signing_public, device.now().wall_us
         device.store.events.invitation(request.group_id, inviter, InvitationState.DECLINED, now_us)
-    return request.group_id
+    return request.group_id, False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 
 from covey.app.device.device import Device
@@ -38,6 +39,8 @@ def add_arguments(parser: Parser) -> None:
     ask = actions.add("ask", on_device(_ask), "ask to be invited to a group that addresses this device")
     for action in (accept, decline, reconsider, ask):
         action.add_argument("group", nargs="?", metavar="ID", help="start of the group's id (needed if several wait)")
+    for action, what in ((accept, "accept the invitation of this member"), (ask, "ask this member")):
+        action.add_argument("--from", dest="member", metavar="DEVICE", help=f"{what} (needed if several wait)")
     seconds_option(accept, "--timeout", "time to wait (default: 600)", 600.0)
     accept.add_argument("--no-wait", action="store_true", help="do not wait for the group; an agent must be running")
     every_action(parser, json_option)
@@ -56,11 +59,14 @@ def _list(device: Device, options: argparse.Namespace) -> None:
     for group in syncing:
         who = labelled_name(group.inviter[:8], group.label)
         print(f"syncing  {group.group_id[:8]}, invited by {who}; missing: {group.missing}")
+    several = Counter(each.group_id for each in addressed)
     for unknown in addressed:
         named = unknown.group_id[:8]
+        choice = f"{named} --from {unknown.author[:8]}" if several[unknown.group_id] > 1 else named
         who = labelled_name(unknown.author[:8], unknown.label)
         done = f"invitation requested {_age(device, unknown.asked_at_us)} ago" if unknown.asked_at_us else ""
-        print(f"unknown  {named}: {who} addresses this device in it; {done or f'to join: covey request ask {named}'}")
+        how = done or f"to join: covey request ask {choice}"
+        print(f"unknown  {named}: {who} addresses this device in it; {how}")
     for asks in asking:
         named, key = asks.group_id[:8], asks.device[:8]
         who = labelled_name(key, asks.label)
@@ -114,7 +120,7 @@ def _list_declined(device: Device, *, as_json: bool) -> None:
 
 
 def _accept(device: Device, options: argparse.Namespace) -> int:
-    group_id = accept_invitation(device, options.group)
+    group_id = accept_invitation(device, options.group, options.member)
     if not options.no_wait:
         return wait_for_group(device, group_id, options.timeout, as_json=options.json)
     if options.json:
@@ -125,16 +131,18 @@ def _accept(device: Device, options: argparse.Namespace) -> int:
 
 
 def _decline(device: Device, options: argparse.Namespace) -> None:
-    group_id = decline_invitation(device, options.group)
+    group_id, is_own = decline_invitation(device, options.group)
     if options.json:
         print_json({"declined": group_id.hex()})
+    elif is_own:
+        print("declined; the devices are not notified, and further requests of theirs stay hidden for a week")
     else:
         undo = f"covey request reconsider {group_id.hex()[:8]}"
         print(f"declined; the inviter is not notified, and new invitations stay hidden. To undo: {undo}")
 
 
 def _ask(device: Device, options: argparse.Namespace) -> None:
-    asked = ask_for_invitation(device, options.group)
+    asked = ask_for_invitation(device, options.group, options.member)
     if options.json:
         print_json({"asked": asked.group_id, "member": asked.author})
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from covey.core import crypto
@@ -44,10 +44,13 @@ class Invitations:
         lifetime_us: int = INVITE_US,
         bound_to: DeviceKey | None = None,
         prepared_for: str | None = None,
+        *,
+        members: Collection[DeviceKey] = (),
     ) -> Invite:
         """Open an invite to a group: single use, ten minutes where nothing else is said, for anybody or one device.
 
-        `prepared_for` is what the device is to be called whose file it goes into.
+        `prepared_for` is what the device is to be called whose file it goes into. `members` are those of the group:
+        their invites, which they request themselves, count separately.
 
         Raises:
             LocalError: too many capabilities or open invites.
@@ -58,7 +61,9 @@ class Invitations:
         else:
             alike = [each for each in unused if each.prepared_for is None]
             alike = [each for each in alike if (each.bound_to is None) == (bound_to is None)]
+            alike = [each for each in alike if (each.bound_to in members) == (bound_to in members)]
             most = MAXIMUM_OPEN_INVITES if bound_to is None else MAXIMUM_GROUP_REQUESTS
+            most = MAXIMUM_MEMBERS if bound_to in members else most
         if len(alike) >= most:
             raise LocalError(
                 f"{most} invites are open, the maximum",

@@ -55,8 +55,12 @@ class Joining:
             LocalError: this device may not let others in; too many capabilities or open invites.
             UnknownGroupError: this device is not in the group.
         """
-        check_may_let_in(self._groups.group(group_id), self._own, bound_to)
-        return self._invitations.open(group_id, capabilities, relay_url, now_us, lifetime_us, bound_to, prepared_for)
+        group = self._groups.group(group_id)
+        check_may_let_in(group, self._own, bound_to)
+        members = {each.keys.signing_public for each in group.members}
+        return self._invitations.open(
+            group_id, capabilities, relay_url, now_us, lifetime_us, bound_to, prepared_for, members=members
+        )
 
     def add_device(
         self, group_id: GroupId, newcomer: Member, relay_url: str, now_us: int

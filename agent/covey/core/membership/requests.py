@@ -25,6 +25,7 @@ from covey.core.wire.message import Message
 from covey.errors import InviteError, LimitError, LocalError, NotAMemberError
 from covey.limits.pairing import (
     GROUP_REQUEST_US,
+    INVITE_REQUEST_US,
     MAXIMUM_GROUP_REQUESTS,
     MAXIMUM_GROUP_REQUESTS_OF_ONE,
     PREVIEWED_MEMBERS,
@@ -137,7 +138,8 @@ def receive_group_invite(groups: Groups, records: RequestRecords, message: Messa
     waiting = []
     for each in records.pending():
         same = (each.group_id, each.inviter.signing_public) == (message.group_id, message.author)
-        if now_us > each.expires_at_us:
+        # An expired one keeps its place for a while: else its inviter could have any number reported to the person.
+        if now_us > each.expires_at_us and not 0 <= now_us - each.received_at_us < INVITE_REQUEST_US:
             records.drop(each.group_id, each.inviter.signing_public)
         elif not same and each.group_id not in declined:
             waiting.append(each.inviter.signing_public)

@@ -5,11 +5,14 @@
    device holds. Of a group that the person has declined, or that this device was in or asks to join, nothing is noted.
 2. If the person agrees, this device asks that author for an invite (INVITE_REQUEST), once in `INVITE_REQUEST_US`.
 3. A device takes a request for a group of its own, from a device that shares a group with it. If the group lists the
-   device already, which then has lost it, or was added by its keys, an invitation is the answer. Otherwise a person
-   decides: the request is noted and shown. If this device may not let the other one in, nothing happens.
+   device already, which then has lost it, or was added by its keys, an invitation is the answer, unless one is open, or
+   it has used `MAXIMUM_GROUP_ASKS_OF_ONE` that still live. Otherwise a person decides: the request is noted and shown,
+   and reported once an hour at most. One that the person has declined is neither, for as long as it is noted. If this
+   device may not let the other one in, nothing happens.
 4. An invitation is answered by a person as any other (`requests.py`).
 
-Notes are bounded by device, so that nobody uses up the room of others, and end after `GROUP_REQUEST_US`.
+Notes are bounded by device, so that nobody uses up the room of others, and end after `GROUP_REQUEST_US`. Invitations
+that answer members take no room of those that persons make.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from covey.core.pairing.pending import InviteWish, UnknownGroup
 from covey.core.wire import cbor
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError, RemoteError
-from covey.limits.pairing import GROUP_REQUEST_US, INVITE_REQUEST_US
+from covey.limits.pairing import GROUP_REQUEST_US, INVITE_REQUEST_US, MAXIMUM_GROUP_ASKS_OF_ONE
 
 if TYPE_CHECKING:
     from covey.core.records import Records
@@ -133,7 +136,7 @@ def may_request(groups: Groups, message: Message) -> None:
 
 
 def receive_request(groups: Groups, records: Records, message: Message, now: Now) -> bool | None:
-    """Take a request; return whether an invitation is the answer, None where nothing is to happen (rule 3).
+    """Take a request; return True if an invitation is the answer, False if a person is to hear of it (rule 3).
 
     Raises:
         RemoteError: malformed.
@@ -141,12 +144,15 @@ def receive_request(groups: Groups, records: Records, message: Message, now: Now
     check_request(message.body)
     group = groups.group(message.group_id)
     if group.member(message.author) is not None:
-        open_for = [each for each in records.invites.all() if each.group_id == group.group_id]
-        alike = [each for each in open_for if each.bound_to == message.author and each.used_by is None]
-        return True if all(each.expires_at_us <= now.wall_us for each in alike) else None
+        live = [
+            each
+            for each in records.invites.all()
+            if (each.group_id, each.bound_to) == (group.group_id, message.author) and each.expires_at_us > now.wall_us
+        ]
+        is_enough = len(live) >= MAXIMUM_GROUP_ASKS_OF_ONE or any(each.used_by is None for each in live)
+        return None if is_enough else True
     try:
         check_may_let_in(group, groups.own, message.author)
     except LocalError:
         return None
-    records.group_asks.note_wish(message.group_id, message.author, now.wall_us)
-    return False
+    return False if records.group_asks.note_wish(message.group_id, message.author, now.wall_us) else None

@@ -141,9 +141,10 @@ class GroupMessages:
         invited = receive_group_invite(self._groups, requests, delivery.message, now.wall_us)
         if invited is None:
             return HandlerOutcome()
-        if (invited.group_id, invited.inviter) not in known:
-            events, state = self._membership.events, InvitationState.RECEIVED
-            events.invitation(invited.group_id, invited.inviter, state, now.wall_us)
+        if (invited.group_id, invited.inviter) in known:
+            return HandlerOutcome()
+        events, state = self._membership.events, InvitationState.RECEIVED
+        events.invitation(invited.group_id, invited.inviter, state, now.wall_us)
         return HandlerOutcome(events=(invited,))
 
     def _invite_request(self, delivery: Delivery, now: Now) -> HandlerOutcome:

@@ -232,8 +232,11 @@ class GroupAskRecords(Protocol):
     def note_asked(self, group_id: GroupId, author: DeviceKey, now_us: int) -> None:
         """Note that the author was asked for an invite."""
 
-    def note_wish(self, group_id: GroupId, device: DeviceKey, now_us: int) -> None:
-        """Note that a device asks to be let into a group."""
+    def note_wish(self, group_id: GroupId, device: DeviceKey, now_us: int) -> bool:
+        """Note that a device asks to be let into a group; return whether that is news to the person here."""
+
+    def decline_wishes(self, group_id: GroupId, now_us: int) -> None:
+        """Remember that the person does not let the devices in that have asked: their requests are not shown again."""
 
     def wishes(self, since_us: int) -> list[InviteWish]:
         """Return which devices have asked since a moment, the newest first."""

@@ -18,6 +18,7 @@ from covey.errors import LocalError
 from covey.limits.history import MAXIMUM_AVATAR_BYTES
 from covey.limits.pairing import (
     GROUP_REQUEST_US,
+    INVITE_REQUEST_US,
     MAXIMUM_DECLINED_GROUPS,
     MAXIMUM_GROUP_REQUESTS,
     MAXIMUM_GROUP_REQUESTS_OF_ONE,
@@ -162,6 +163,24 @@ def test_one_member_cannot_use_up_the_room(make: Make) -> None:
         ann, ben, LinkSeq(20), body(ann, 2**60), GroupId(bytes([1]) * 32)
     )  # the same group again takes the earlier one's place
     assert codes(ben) == []
+
+
+def test_one_member_reports_a_bounded_number_of_invitations_however_soon_they_expire(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    reported = 0
+    for number in range(1, 4 * MAXIMUM_GROUP_REQUESTS_OF_ONE):
+        forge(ann, ben, LinkSeq(number), body(ann, ben.now.wall_us), GroupId(bytes([number]) * 32))
+        ben.now = Now(ben.now.monotonic_us, ben.now.wall_us + 1)
+        reported += sum(isinstance(each, GroupInvited) for each in ben.events())
+    assert reported == MAXIMUM_GROUP_REQUESTS_OF_ONE
+    assert len([state for state, _ in _invitations(ben) if state == "received"]) == MAXIMUM_GROUP_REQUESTS_OF_ONE
+    ben.now = Now(ben.now.monotonic_us, ben.now.wall_us + INVITE_REQUEST_US)
+    forge(ann, ben, LinkSeq(100), body(ann, 2**60), GroupId(bytes([200]) * 32))
+    assert GroupInvited(GroupId(bytes([200]) * 32), ann.key) in ben.events()
+    for number in range(101, 110):
+        forge(ann, ben, LinkSeq(number), body(ann, 2**60), GroupId(bytes([200]) * 32))
+    assert ben.events() == [], "the same again is no news"
 
 
 @pytest.mark.slow

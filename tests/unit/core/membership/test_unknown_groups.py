@@ -13,7 +13,12 @@ from covey.core.pairing.pending import UnknownGroup
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import MessageType, write_message
 from covey.errors import LocalError
-from covey.limits.pairing import GROUP_REQUEST_US, INVITE_REQUEST_US, MAXIMUM_GROUP_ASKS_OF_ONE
+from covey.limits.pairing import (
+    GROUP_REQUEST_US,
+    INVITE_REQUEST_US,
+    MAXIMUM_GROUP_ASKS_OF_ONE,
+    MAXIMUM_GROUP_REQUESTS,
+)
 from tests.fleet import Device, Make, carry, found
 
 
@@ -151,6 +156,77 @@ def test_a_group_that_this_device_was_in_is_not_unknown(make: Make) -> None:
         ben.node.actions.leave(further, ben.now)
     _say(ann, ben, further, 500)
     assert _unknown(ben) == []
+
+
+def test_a_member_that_asks_all_the_time_is_reported_once_an_hour(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    found(ann, ben, mal)
+    groups = [_create(ann) for _ in range(3 * MAXIMUM_GROUP_ASKS_OF_ONE)]
+    ann.events()
+    number, reported = 1, 0
+    for _ in range(3):
+        for group_id in groups:
+            number += 1
+            _say(mal, ann, group_id, number, MessageType.INVITE_REQUEST)
+        reported += sum(isinstance(each, InviteRequested) for each in ann.events())
+    assert reported == MAXIMUM_GROUP_ASKS_OF_ONE
+    _say(ben, ann, groups[0], kind=MessageType.INVITE_REQUEST)
+    assert InviteRequested(groups[0], ben.key) in ann.events()
+    ann.now = Now(ann.now.monotonic_us, ann.now.wall_us + INVITE_REQUEST_US)
+    _say(mal, ann, groups[0], number + 1, MessageType.INVITE_REQUEST)
+    assert InviteRequested(groups[0], mal.key) in ann.events()
+
+
+def test_a_declined_request_is_not_shown_again(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    found(ann, ben, mal)
+    further = _create(ann)
+    _say(mal, ann, further, kind=MessageType.INVITE_REQUEST)
+    assert _wishes(ann) == [(further, mal.key)]
+    with ann.store.transaction():
+        ann.store.group_asks.decline_wishes(further, ann.now.wall_us)
+    ann.events()
+    for number in range(2, 6):
+        ann.now = Now(ann.now.monotonic_us, ann.now.wall_us + INVITE_REQUEST_US)
+        _say(mal, ann, further, number, MessageType.INVITE_REQUEST)
+    assert (_wishes(ann), ann.events()) == ([], [])
+    _say(ben, ann, further, kind=MessageType.INVITE_REQUEST)
+    assert _wishes(ann) == [(further, ben.key)]
+
+
+def test_listed_devices_that_ask_take_no_room_of_a_persons_own_invitations(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    crowd = [make(f"mal {number}") for number in range(MAXIMUM_GROUP_REQUESTS + 1)]
+    found(ann, ben)
+    shared = found(ann)
+    further = _create(ann)
+    with ann.store.transaction():
+        for group_id in (shared, further):
+            for each in crowd:
+                ann.node.actions.add_device(group_id, Member(each.identity.keys), "", ann.now)
+    ann.sends()
+    for each in crowd:
+        _say(each, ann, further, kind=MessageType.INVITE_REQUEST)
+    bound = [each.bound_to for each in ann.store.invites.all() if each.bound_to is not None]
+    assert sorted(bound) == sorted(each.key for each in crowd)
+    with ann.store.transaction():
+        ann.node.actions.invite_member(further, ben.key, (), ann.now)
+
+
+def test_a_listed_device_that_uses_each_invitation_gets_a_bounded_number(make: Make) -> None:
+    ann, mal = make("ann"), make("mal")
+    found(ann, mal)
+    further = _create(ann)
+    with ann.store.transaction():
+        ann.node.actions.add_device(further, Member(mal.identity.keys), "", ann.now)
+    ann.sends()
+    for number in range(1, 3 * MAXIMUM_GROUP_ASKS_OF_ONE):
+        _say(mal, ann, further, number, MessageType.INVITE_REQUEST)
+        with ann.store.transaction():
+            for each in ann.store.invites.all():
+                ann.store.invites.use(each.secret_hash, mal.key)  # as a JOIN by it does
+    made = [each for each in ann.store.invites.all() if each.bound_to == mal.key]
+    assert len(made) == MAXIMUM_GROUP_ASKS_OF_ONE
 
 
 def test_where_only_admins_let_in_others_show_no_request(make: Make) -> None:

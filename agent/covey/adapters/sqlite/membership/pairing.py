@@ -253,35 +253,50 @@ class GroupAsks:
         self._database = database
 
     def note_unknown(self, group_id: GroupId, author: DeviceKey, now_us: int) -> None:
-        self._note(group_id, author, 0, now_us)
+        """Note a group; of more than an author may have, the newest are kept."""
+        if not self._note(group_id, author, 0, now_us):
+            return
+        newest = "SELECT group_id FROM group_ask WHERE device = ?1 AND is_wish = 0 ORDER BY seen_at DESC, group_id"
+        self._database.run(
+            f"DELETE FROM group_ask WHERE device = ?1 AND is_wish = 0 AND group_id NOT IN ({newest} LIMIT ?2)",  # noqa: S608
+            (author, MAXIMUM_GROUP_ASKS_OF_ONE),
+        )
 
-    def note_wish(self, group_id: GroupId, device: DeviceKey, now_us: int) -> None:
-        self._note(group_id, device, 1, now_us)
+    def note_wish(self, group_id: GroupId, device: DeviceKey, now_us: int) -> bool:
+        """Note a request; of more than a device may have, the oldest are kept: so it cannot displace a declined one."""
+        others = "SELECT count(*) FROM group_ask WHERE device = ? AND is_wish = 1 AND group_id <> ? AND seen_at >= ?"
+        [kept] = self._database.first(others, (device, group_id, now_us - GROUP_REQUEST_US)) or (0,)
+        if kept >= MAXIMUM_GROUP_ASKS_OF_ONE or not self._note(group_id, device, 1, now_us):
+            return False
+        declined = "SELECT 1 FROM group_ask WHERE group_id = ? AND device = ? AND is_wish = 1 AND answered_at > 0"
+        return self._database.first(declined, (group_id, device)) is None
 
-    def _note(self, group_id: GroupId, device: DeviceKey, is_wish: int, now_us: int) -> None:
+    def decline_wishes(self, group_id: GroupId, now_us: int) -> None:
+        self._database.run(
+            "UPDATE group_ask SET answered_at = ? WHERE group_id = ? AND is_wish = 1", (now_us, group_id)
+        )
+
+    def _note(self, group_id: GroupId, device: DeviceKey, is_wish: int, now_us: int) -> bool:
+        """Note something unless it was noted a short time ago; return whether it was not."""
         key = (group_id, device, is_wish)
         row = self._database.first(
             "SELECT seen_at FROM group_ask WHERE group_id = ? AND device = ? AND is_wish = ?", key
         )
         if row is not None and 0 <= now_us - row[0] < _SEEN_US:
-            return
+            return False
+        self._database.run("DELETE FROM group_ask WHERE seen_at < ?", (now_us - GROUP_REQUEST_US,))
         self._database.run(
             "INSERT INTO group_ask VALUES (?, ?, ?, ?, 0) ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at",
             (*key, now_us),
         )
-        self._database.run("DELETE FROM group_ask WHERE seen_at < ?", (now_us - GROUP_REQUEST_US,))
-        newest = "SELECT group_id FROM group_ask WHERE device = ?1 AND is_wish = ?2 ORDER BY seen_at DESC, group_id"
-        self._database.run(
-            f"DELETE FROM group_ask WHERE device = ?1 AND is_wish = ?2 AND group_id NOT IN ({newest} LIMIT ?3)",  # noqa: S608
-            (device, is_wish, MAXIMUM_GROUP_ASKS_OF_ONE),
-        )
+        return True
 
     def unknown(self, since_us: int) -> list[UnknownGroup]:
         """Return the unknown groups that were named since a moment, the newest first."""
         return [
             UnknownGroup(GroupId(group_id), DeviceKey(author), seen_at, asked_at)
             for group_id, author, seen_at, asked_at in self._database.run(
-                "SELECT group_id, device, seen_at, asked_at FROM group_ask WHERE is_wish = 0 AND seen_at >= ? "
+                "SELECT group_id, device, seen_at, answered_at FROM group_ask WHERE is_wish = 0 AND seen_at >= ? "
                 "ORDER BY seen_at DESC, group_id, device",
                 (since_us,),
             )
@@ -289,17 +304,17 @@ class GroupAsks:
 
     def note_asked(self, group_id: GroupId, author: DeviceKey, now_us: int) -> None:
         self._database.run(
-            "UPDATE group_ask SET asked_at = ? WHERE group_id = ? AND device = ? AND is_wish = 0",
+            "UPDATE group_ask SET answered_at = ? WHERE group_id = ? AND device = ? AND is_wish = 0",
             (now_us, group_id, author),
         )
 
     def wishes(self, since_us: int) -> list[InviteWish]:
-        """Return which devices have asked since a moment, the newest first."""
+        """Return which devices have asked since a moment, the newest first, without those that were declined."""
         return [
             InviteWish(GroupId(group_id), DeviceKey(device), seen_at)
             for group_id, device, seen_at in self._database.run(
-                "SELECT group_id, device, seen_at FROM group_ask WHERE is_wish = 1 AND seen_at >= ? "
-                "ORDER BY seen_at DESC, group_id, device",
+                "SELECT group_id, device, seen_at FROM group_ask WHERE is_wish = 1 AND answered_at = 0 "
+                "AND seen_at >= ? ORDER BY seen_at DESC, group_id, device",
                 (since_us,),
             )
         ]

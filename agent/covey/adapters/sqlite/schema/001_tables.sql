@@ -465,7 +465,7 @@ CREATE TABLE group_ask (
     device            BLOB    NOT NULL,               -- the sender that named the group, or the device that asks
     is_wish           INTEGER NOT NULL,               -- 1: it asks to be let in
     seen_at           INTEGER NOT NULL,
-    asked_at          INTEGER NOT NULL,               -- when this device asked it for an invite, or 0
+    answered_at       INTEGER NOT NULL,               -- when this device asked it for an invite or declined, or 0
     PRIMARY KEY (device, is_wish, group_id)
 ) STRICT, WITHOUT ROWID;
 
