@@ -1,20 +1,29 @@
-"""Read Modbus devices over TCP or serial RTU with pymodbus; `register_values.py` interprets the answers.
+"""Read Modbus devices over TCP or serial RTU with pymodbus.
 
-1. A device that does not answer, or refuses, costs only its own readings. It is reported, and asked last the next time;
+1. Adjacent registers of one table of one device are requested together, as many as one answer holds. Registers that the
+   configuration does not name are never requested: many devices refuse a request that touches an undefined register.
+2. If a device refuses to answer for adjacent registers together, each is read separately from then on.
+3. A number is its registers in the order that its entry says, big-endian within (Modbus Application Protocol 1.1b3,
+   section 4.2). A float that is not a number means that the device has no value, and is left out.
+4. A scale multiplies decimals: 2305 x 0.1 is 230.5. A 32-bit float becomes the shortest decimal that means it.
+5. A device that does not answer, or refuses, costs only its own readings. It is reported, and asked last the next time;
    no read takes longer than the limits say.
-2. Without a line nothing is measured: the sensor fails, and is opened again.
-3. If a device refuses to answer for adjacent registers together, each is read separately from then on.
+6. Without a connection nothing is measured: the sensor fails, and is opened again.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
+import math
+import struct
 import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from covey.adapters.sensors.register_values import ModbusRequest, requests_for, values
 from covey.core.telemetry.drops import Drop
 from covey.core.telemetry.reading import Reading
 from covey.errors import MissingPackageError, SensorError
@@ -22,9 +31,7 @@ from covey.limits.sensors import SENSOR_LOOK_SECONDS
 from covey.ports import Measurement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from covey.config.sensors import Modbus
+    from covey.config.sensors import Modbus, Register
     from covey.ports import Clock, SensorOpening
 
 _PORT = 502
@@ -44,6 +51,93 @@ _REFUSALS = {
     11: "its gateway gets no answer from it",
 }
 """Modbus Application Protocol 1.1b3, section 7."""
+
+MAXIMUM_REGISTERS = 125
+"""Registers in one answer (Modbus Application Protocol 1.1b3, sections 6.3 and 6.4)."""
+
+MAXIMUM_BITS = 2_000
+"""Coils or discrete inputs in one answer (sections 6.1 and 6.2)."""
+
+_FORMATS = {
+    "int16": ">h",
+    "uint16": ">H",
+    "int32": ">i",
+    "uint32": ">I",
+    "int64": ">q",
+    "uint64": ">Q",
+    "float32": ">f",
+    "float64": ">d",
+}
+_LONGEST_FLOAT32 = 9
+"""Significant digits that tell any two 32-bit floats apart (IEEE 754)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModbusRequest:
+    """What is asked of a device at once, `count` places of a table from `first`, in which registers stand.
+
+    `unit_id` is the device's unit identifier.
+    """
+
+    unit_id: int
+    table: str
+    first: int
+    count: int
+    registers: tuple[Register, ...]
+
+    def alone(self) -> list[ModbusRequest]:
+        """Return a request for each of its registers."""
+        return [ModbusRequest(self.unit_id, self.table, each.address, each.size, (each,)) for each in self.registers]
+
+
+def requests_for(options: Modbus) -> list[ModbusRequest]:
+    """Return what to ask for, so that each register comes in one answer."""
+    found: list[ModbusRequest] = []
+    unit_of = {each.name: options.unit_id if each.unit_id < 0 else each.unit_id for each in options.registers}
+    for each in sorted(options.registers, key=lambda each: (unit_of[each.name], each.table, each.address)):
+        last = found[-1] if found else None
+        most = MAXIMUM_BITS if each.bits else MAXIMUM_REGISTERS
+        if last and (last.unit_id, last.table) == (unit_of[each.name], each.table):
+            count = max(last.first + last.count, each.address + each.size) - last.first
+            if each.address <= last.first + last.count and count <= most:
+                found[-1] = ModbusRequest(last.unit_id, last.table, last.first, count, (*last.registers, each))
+                continue
+        found.append(ModbusRequest(unit_of[each.name], each.table, each.address, each.size, (each,)))
+    return found
+
+
+def values(request: ModbusRequest, answer: Sequence[int], order: str) -> Iterable[tuple[Register, float | bool | None]]:
+    """Yield each register's value out of the places that were asked for; `order` is for those that say none."""
+    for each in request.registers:
+        at = each.address - request.first
+        yield each, _value(each, answer[at : at + each.size], each.order or order)
+
+
+def _value(register: Register, places: Sequence[int], order: str) -> float | bool | None:
+    if register.bits:
+        return bool(places[0])
+    words = list(places) if order in {"ABCD", "BADC"} else list(reversed(places))
+    raw = struct.pack(f"{'<' if order in {'BADC', 'DCBA'} else '>'}{len(words)}H", *words)
+    if register.meaning == "bool":
+        return bool(int.from_bytes(raw, "big") >> register.bit & 1)
+    number: float
+    (number,) = struct.unpack(_FORMATS[register.meaning], raw)
+    if isinstance(number, float) and not math.isfinite(number):
+        return None
+    if register.meaning == "float32":
+        number = _shortest(number)
+    if register.scale == 1:
+        return number
+    return float(Decimal(repr(number)) * Decimal(repr(register.scale)))
+
+
+def _shortest(number: float) -> float:
+    raw = struct.pack(">f", number)
+    for digits in range(6, _LONGEST_FLOAT32):
+        shorter = float(f"{number:.{digits}g}")
+        if struct.pack(">f", shorter) == raw:
+            return shorter
+    return number
 
 
 class _SilentError(Exception):

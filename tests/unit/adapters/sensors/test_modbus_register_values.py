@@ -1,4 +1,4 @@
-"""`covey.adapters.sensors.register_values`: what is asked for together, and what bits mean."""
+"""`covey.adapters.sensors.modbus`: what is asked for together, and what bits mean."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.adapters.sensors.register_values import MAXIMUM_REGISTERS, requests_for, values
+from covey.adapters.sensors.modbus import MAXIMUM_REGISTERS, requests_for, values
 from covey.config.sensors import Modbus, Register
 
 _URL = "tcp://127.0.0.1"
