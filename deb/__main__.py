@@ -37,7 +37,7 @@ CARRIED = {
 """Distribution and import package of what Debian 12 lacks or has too old; all of it is pure Python."""
 
 CLIENT = (
-    *("__init__.py", "client.py", "client_async.py", "client_calls.py", "client_content.py"),
+    *("__init__.py", "client.py", "client_async.py", "client_calls.py", "client_connection.py", "client_content.py"),
     *("errors.py", "py.typed"),
 )
 """What of `covey` every program on the machine may import. It asks for the standard library alone."""

@@ -17,19 +17,16 @@ between two requests. What the agent refuses is raised as the error that it was 
 
 from __future__ import annotations
 
-import http.client
 import os
-import select
-import socket
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
-from http import HTTPStatus
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from covey import client_calls as calls
 from covey.client_calls import SYSTEM_SOCKET, Answer, Blob, Call, Event, ProgramSetting
+from covey.client_connection import AgentConnection
 from covey.errors import AgentUnreachableError
 
 if TYPE_CHECKING:
@@ -38,8 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["SYSTEM_SOCKET", "Blob", "Client", "Event", "ProgramSetting"]
 
 
-_IDLE_S = 10.0
-"""A connection without a request is kept for less than the agent keeps it."""
 _IDLE_MOST = 8
 
 
@@ -53,7 +48,7 @@ class Client:
     """
 
     def __init__(self, path: str | PathLike[str] = SYSTEM_SOCKET) -> None:
-        self._idle: list[_Connection] = []
+        self._idle: list[AgentConnection] = []
         self._path = fspath(path)
         self._process = os.getpid()
 
@@ -72,7 +67,7 @@ class Client:
             AgentUnreachableError: one may, but this user may not ask it.
         """
         try:
-            with closing(_Connection(self._path)) as connection:
+            with closing(AgentConnection(self._path)) as connection:
                 connection.connect()
         except AgentUnreachableError as error:
             if isinstance(error.__cause__, PermissionError):
@@ -263,7 +258,7 @@ class Client:
         """The files of its groups: put, get, list, pin, drop."""
         from covey.client_content import ContentClient
 
-        return ContentClient(lambda: _Connection(self._path), self._read)
+        return ContentClient(self._path)
 
     def delete(self, identifier: int) -> None:
         """Delete a blob from the inbox permanently."""
@@ -273,7 +268,7 @@ class Client:
         connection = self._connection()
         try:
             answer = connection.answer(call)
-            content = self._read(answer.read)
+            content = connection.read(answer.read)
         except BaseException:
             connection.close()
             raise
@@ -284,7 +279,7 @@ class Client:
             self._idle.append(connection)
         return call.read(content)
 
-    def _connection(self) -> _Connection:
+    def _connection(self) -> AgentConnection:
         """Return a connection that is still open, or another one."""
         if self._process != os.getpid():  # after a fork they are the parent's
             self.close()
@@ -293,55 +288,14 @@ class Client:
             try:
                 connection = self._idle.pop()
             except IndexError:
-                return _Connection(self._path)
+                return AgentConnection(self._path)
             if connection.is_usable():
                 return connection
             connection.close()
 
     def _lines(self, call: Call[Answer | None]) -> Generator[Answer, None, None]:
-        with closing(_Connection(self._path)) as connection:
+        with closing(AgentConnection(self._path)) as connection:
             answer = connection.answer(call)
-            while line := self._read(answer.readline):
+            while line := connection.read(answer.readline):
                 if (found := call.read(line)) is not None:
                     yield found
-
-    def _read(self, read: Callable[[], bytes]) -> bytes:
-        try:
-            return read()
-        except (OSError, http.client.HTTPException) as error:
-            raise calls.gone(self._path) from error
-
-
-class _Connection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("covey", timeout=calls.PATIENCE_S)
-        self._path = path
-        self.idle_since = 0.0
-
-    def is_usable(self) -> bool:
-        """Say whether the agent has not closed it, and will not do so now: a request must not be lost on the way."""
-        closed = select.poll()
-        closed.register(self.sock, select.POLLIN)
-        return time.monotonic() - self.idle_since < _IDLE_S and not closed.poll(0)
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        try:
-            self.sock.connect(self._path)
-        except OSError as error:
-            raise calls.unreachable(self._path, error) from error
-
-    def answer(self, call: Call[Any]) -> http.client.HTTPResponse:
-        """Return the answer, unread, of a call that was not refused."""
-        try:
-            self.request(call.method, call.target, call.body, call.headers)
-            answer = self.getresponse()
-            if answer.status == HTTPStatus.OK:
-                return answer
-            refusal = answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise calls.gone(self._path) from error
-        raise calls.refused(refusal)

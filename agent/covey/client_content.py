@@ -8,30 +8,20 @@ with open("model.bin", "wb") as file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from http.client import HTTPResponse
 from io import BytesIO
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from covey.client_calls import Call, document
+from covey.client_connection import AgentConnection
 from covey.errors import LocalError
 
 _PART_BYTES = 64 * 1024
 _OCTETS = "application/octet-stream"
-
-
-class AgentConnection(Protocol):
-    """One request to the agent."""
-
-    def answer(self, call: Call[Any]) -> HTTPResponse:
-        """Return the answer, unread, of a call that was not refused."""
-
-    def close(self) -> None:
-        """End it."""
 
 
 class ContentClient:
@@ -40,9 +30,9 @@ class ContentClient:
     Raises (all methods): what `Client` does. What a file's document has: OfferedFile in `GET /openapi.json`.
     """
 
-    def __init__(self, connect: Callable[[], AgentConnection], read: Callable[[Callable[[], bytes]], bytes]) -> None:
-        self._connect = connect
-        self._read = read
+    def __init__(self, path: str) -> None:
+        """Ask the agent that listens at a path."""
+        self._path = path
 
     def put(
         self, source: bytes | BinaryIO | str | PathLike[str], name: str | None = None, group: str | None = None
@@ -69,10 +59,10 @@ class ContentClient:
         begin = file.tell()
         length = file.seek(0, 2) - begin
         file.seek(begin)
-        with closing(self._connect()) as connection:
+        with closing(AgentConnection(self._path)) as connection:
             query = {"name": name, "group": group}
             call = Call("POST", "/v1/content", document, query, file, _OCTETS, length=length)
-            return document(self._read(connection.answer(call).read))
+            return document(connection.read(connection.answer(call).read))
 
     def ls(self, group: str | None = None) -> list[dict[str, Any]]:
         """Return the files that members offer, the newest first, and what is here of them."""
@@ -105,10 +95,10 @@ class ContentClient:
         if last.get("state") != "here":
             why = {"wrong": "is not what its author says", "locked": "is here, but no member has sent its key yet"}
             raise LocalError(f"'{ref}' {why.get(str(last.get('state')), 'has not arrived yet')}")
-        with closing(self._connect()) as connection:
+        with closing(AgentConnection(self._path)) as connection:
             answer = connection.answer(Call("GET", f"{_path(str(last['id']))}/file", bytes, {"group": group}))
             left = answer.length or 0
-            while part := self._read(lambda: answer.read(_PART_BYTES)):
+            while part := connection.read(lambda: answer.read(_PART_BYTES)):
                 left -= len(part)
                 yield part
         if left:
@@ -123,13 +113,13 @@ class ContentClient:
         self._json("DELETE", _path(ref), {"group": group, "force": int(force)})
 
     def _json(self, method: str, path: str, query: dict[str, object]) -> dict[str, Any]:
-        with closing(self._connect()) as connection:
-            return document(self._read(connection.answer(Call(method, path, document, query)).read))
+        with closing(AgentConnection(self._path)) as connection:
+            return document(connection.read(connection.answer(Call(method, path, document, query)).read))
 
     def _lines(self, method: str, path: str, query: dict[str, object]) -> Iterator[dict[str, Any]]:
-        with closing(self._connect()) as connection:
+        with closing(AgentConnection(self._path)) as connection:
             answer = connection.answer(Call(method, path, document, query))
-            while line := self._read(answer.readline):
+            while line := connection.read(answer.readline):
                 if line.strip():  # an empty one is a sign of life
                     yield document(line)
 

@@ -36,6 +36,7 @@ _SUBJECTS = (
     *("checks", "fleet", "api", "agent", "conformance"),
 )
 """Of `covey.app`: each may import those before it."""
+_CLIENT = ("covey.errors", "covey.client_calls", "covey.client_connection")
 _APP = (*_CORE, *_WORLD, "covey.client", "covey.client_calls", "covey_boards")
 _APP_BASE = ("covey.app.documents", "covey.app.openapi", "covey.app.shipped_files", "covey.app.wording")
 _MAY_IMPORT: dict[str, tuple[str, ...]] = {
@@ -83,9 +84,10 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.core": _CORE,
     "covey.ports": _CORE,
     "covey.config": (*_CORE, "covey.config"),
-    "covey.client": ("covey.errors", "covey.client_calls", "covey.client_content"),
+    "covey.client": (*_CLIENT, "covey.client_content"),
     "covey.client_calls": ("covey.errors",),
-    "covey.client_content": ("covey.errors", "covey.client_calls"),
+    "covey.client_connection": ("covey.errors", "covey.client_calls"),
+    "covey.client_content": _CLIENT,
     "covey.client_async": ("covey.errors", "covey.client_calls"),
     "covey.adapters": (*_CORE, *_WORLD),
     **{

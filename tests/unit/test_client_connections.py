@@ -109,7 +109,7 @@ def test_a_connection_that_the_agent_may_end_now_is_not_used_again(
     agent: _Agent, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.send(b"x")
-    monkeypatch.setattr("covey.client._IDLE_S", 0.0)
+    monkeypatch.setattr("covey.client_connection._IDLE_S", 0.0)
     client.send(b"x")
     assert agent.connections == 2
 
