@@ -32,6 +32,6 @@ def nearby_roles(device: Device) -> list[AgentRole]:
     """Return the role that gives and takes files on this network, or by an object store; mostly none."""
     if not (device.config.content.lan or device.config.content.store):
         return []
-    from covey.app.content.nearby import nearby_role
+    from covey.app.content.nearby_files import nearby_role
 
     return [nearby_role(device)]

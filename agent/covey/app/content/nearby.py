@@ -1,4 +1,4 @@
-"""The places nearby as the configuration names them: peers of this network, an object store. Loaded by who has any."""
+"""The places nearby that the configuration names: peers on this network, an object store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
-from covey.app.content.nearby_files import NearbyFiles, NearbyNotes
 from covey.app.device.addresses import host_and_port
 
 if TYPE_CHECKING:
@@ -19,12 +18,78 @@ if TYPE_CHECKING:
     from covey.ports import ContentPlace, GivenFile
 
 
-def nearby_role(device: Device) -> NearbyFiles:
-    """Return the role that gives and takes files nearby.
+class Nearby:
+    """Places to ask for files, and to give files to. Any of the parts may be missing."""
+
+    def __init__(
+        self,
+        server: LanServer | None,
+        discovery: LanDiscovery | None,
+        peers: list[tuple[str, int]],
+        objects: ContentStore | None,
+    ) -> None:
+        self._server, self._discovery, self._peers, self._objects = server, discovery, peers, objects
+
+    def places(self) -> list[ContentPlace]:
+        """Return the sources to ask, the nearest first."""
+        found: list[ContentPlace] = []
+        if self._server is not None:
+            from covey.adapters.lan.peer import LanPeer
+
+            known = self._discovery.peers() if self._discovery is not None else []
+            found += [LanPeer(*each, self._server.salt) for each in dict.fromkeys([*known, *self._peers])]
+        return found if self._objects is None else [*found, self._objects]
+
+    @property
+    def peers(self) -> int:
+        """How many peers are known."""
+        found = self._discovery.peers() if self._discovery is not None else []
+        return len({*found, *self._peers})
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether there are peers on this network, or may be."""
+        return self.peers > 0 or (self._discovery is not None and self._discovery.is_looking)
+
+    def offer(self, files: Mapping[ContentHash, GivenFile]) -> None:
+        """Give these files, and no others, to peers."""
+        if self._server is not None:
+            self._server.offer(files)
+
+    @property
+    def has_store(self) -> bool:
+        """Whether there is an object store."""
+        return self._objects is not None
+
+    @property
+    def store_trouble(self) -> str:
+        """Why the object store refuses; empty if it does not."""
+        return "" if self._objects is None else self._objects.trouble
+
+    def store(self, content: ContentHash, path: Path) -> None:
+        """Put a file into the object store, if there is one; once is enough.
+
+        Raises:
+            CoveyError: it refused.
+        """
+        if self._objects is not None:
+            with path.open("rb") as file:
+                self._objects.put(content, file)
+
+    def close(self) -> None:
+        """Stop giving files."""
+        if self._discovery is not None:
+            self._discovery.close()
+        if self._server is not None:
+            self._server.close()
+
+
+def nearby_places(device: Device) -> Nearby:
+    """Return the configured places; peers may find this device from now on.
 
     Raises:
-        ConfigurationError: an address is none, or the store is.
-        MissingPackageError: what finds peers, or speaks with the store, is not installed.
+        ConfigurationError: an address is not one, or the object store's location is not.
+        MissingPackageError: a package that finds peers or connects to the object store is not installed.
     """
     config = device.config.content
     server, discovery = None, None
@@ -49,75 +114,10 @@ def nearby_role(device: Device) -> NearbyFiles:
         from covey.adapters.objects.location import open_object_store
 
         store = ContentStore(open_object_store(config.store, device.folder.path))
-    nearby = _Nearby(server, discovery, peers if config.lan else [], store)
-    own = device.node.identity.signing_public
-    return NearbyFiles(
-        nearby,
-        device.store.content,
-        own,
-        device.clock,
-        report,
-        NearbyNotes(device.store, device.clock),
-        device.waking.wake,
-    )
+    return Nearby(server, discovery, peers if config.lan else [], store)
 
 
 def _has_zeroconf() -> bool:
     from importlib.util import find_spec
 
     return find_spec("zeroconf") is not None
-
-
-class _Nearby:
-    """Implements `nearby_files.Nearby`."""
-
-    def __init__(
-        self,
-        server: LanServer | None,
-        discovery: LanDiscovery | None,
-        peers: list[tuple[str, int]],
-        objects: ContentStore | None,
-    ) -> None:
-        self._server, self._discovery, self._peers, self._objects = server, discovery, peers, objects
-
-    def places(self) -> list[ContentPlace]:
-        found: list[ContentPlace] = []
-        if self._server is not None:
-            from covey.adapters.lan.peer import LanPeer
-
-            known = self._discovery.peers() if self._discovery is not None else []
-            found += [LanPeer(*each, self._server.salt) for each in dict.fromkeys([*known, *self._peers])]
-        return found if self._objects is None else [*found, self._objects]
-
-    @property
-    def peers(self) -> int:
-        found = self._discovery.peers() if self._discovery is not None else []
-        return len({*found, *self._peers})
-
-    @property
-    def has_peers(self) -> bool:
-        return self.peers > 0 or (self._discovery is not None and self._discovery.is_looking)
-
-    def offer(self, files: Mapping[ContentHash, GivenFile]) -> None:
-        if self._server is not None:
-            self._server.offer(files)
-
-    @property
-    def has_store(self) -> bool:
-        return self._objects is not None
-
-    @property
-    def store_trouble(self) -> str:
-        return "" if self._objects is None else self._objects.trouble
-
-    def store(self, content: ContentHash, path: Path) -> None:
-        """Put a file into the object store, if there is one."""
-        if self._objects is not None:
-            with path.open("rb") as file:
-                self._objects.put(content, file)
-
-    def close(self) -> None:
-        if self._discovery is not None:
-            self._discovery.close()
-        if self._server is not None:
-            self._server.close()

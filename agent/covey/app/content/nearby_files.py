@@ -13,11 +13,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from covey.adapters.journal import report
+from covey.app.content.nearby import Nearby, nearby_places
 from covey.app.content.status import NEARBY_BYTES, NEARBY_FILES, PEERS_CONDITION, STORE_CONDITION
 from covey.core.content.messages import WantedFile
 from covey.core.content.nearer import NearEnd, look_us, read_from
@@ -27,11 +29,12 @@ from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import CoveyError
 from covey.limits.content import LAN_ROUND_US, NEAR_REST_US
-from covey.ports import Clock, ContentPlace, GivenFile, Report
+from covey.ports import Clock, Report
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.content import ContentTable
     from covey.adapters.sqlite.store import SqliteStore
+    from covey.app.device.device import Device
 
 
 _OFFER_US = 200_000
@@ -46,40 +49,22 @@ _NOTE_US = 5_000_000
 _DONE = frozenset({NearEnd.WHOLE, NearEnd.NO_ROOM, NearEnd.STOPPED})
 
 
-class Nearby(Protocol):
-    """The places, and the giving side, as the configuration has them."""
+def nearby_role(device: Device) -> NearbyFiles:
+    """Return the role that gives and takes files nearby.
 
-    def places(self) -> list[ContentPlace]:
-        """Return the sources to ask, the nearest first."""
-
-    def offer(self, files: Mapping[ContentHash, GivenFile]) -> None:
-        """Give these to peers."""
-
-    @property
-    def peers(self) -> int:
-        """How many peers are known."""
-
-    @property
-    def has_peers(self) -> bool:
-        """Whether there are peers on this network, or may be."""
-
-    @property
-    def has_store(self) -> bool:
-        """Whether there is an object store."""
-
-    @property
-    def store_trouble(self) -> str:
-        """Why the object store refuses; empty where it does not."""
-
-    def store(self, content: ContentHash, path: Path) -> None:
-        """Put a file into the object store, if there is one; once is enough.
-
-        Raises:
-            CoveyError: it refused.
-        """
-
-    def close(self) -> None:
-        """Give nothing any more."""
+    Raises:
+        ConfigurationError: an address is not one, or the object store's location is not.
+        MissingPackageError: a package that finds peers or connects to the object store is not installed.
+    """
+    return NearbyFiles(
+        nearby_places(device),
+        device.store.content,
+        device.node.identity.signing_public,
+        device.clock,
+        report,
+        NearbyNotes(device.store, device.clock),
+        device.waking.wake,
+    )
 
 
 class NearbyNotes:

@@ -11,6 +11,7 @@ import pytest
 from covey.adapters.clock import SystemClock
 from covey.adapters.sqlite.content import ContentState
 from covey.adapters.sqlite.store import SqliteStore
+from covey.app.content.nearby import Nearby
 from covey.app.content.nearby_files import NearbyFiles, NearbyNotes
 from covey.core.history.files import ContentReference, FileOffer, bound_to, content_key
 from covey.core.ids import ContentHash
@@ -68,15 +69,14 @@ def _wrong_after_index(content: bytes) -> Iterator[bytes]:
     return _as_it_is(content) if len(content) < CHUNK_BYTES else _wrong(content)
 
 
-class Around:
-    """What is nearby: implements `Nearby`."""
+class Around(Nearby):
+    """Places that a test chooses; remembers what is offered to peers."""
 
-    has_store = False
     has_peers = False
-    peers = 0
     store_trouble = ""
 
     def __init__(self) -> None:
+        super().__init__(None, None, [], None)
         self.there: list[ContentPlace] = []
         self.offered: Mapping[ContentHash, GivenFile] = {}
 
@@ -85,12 +85,6 @@ class Around:
 
     def offer(self, files: Mapping[ContentHash, GivenFile]) -> None:
         self.offered = files
-
-    def store(self, content: ContentHash, path: Path) -> None:
-        """There is none."""
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class Notes(NearbyNotes):
