@@ -183,6 +183,25 @@ class SerialLink(Protocol):
         """Close the port and end the background work."""
 
 
+class ComingLines(Protocol):
+    """Lines that come up by themselves, such as those of boards on a network."""
+
+    def start(self) -> None:
+        """Begin to listen."""
+
+    def stop(self) -> None:
+        """Stop listening, and close all lines."""
+
+    def new_lines(self) -> Sequence[SerialLink]:
+        """Return the lines that have come up for the first time since the last call."""
+
+    def trust(self, line: SerialLink, others: Sequence[SerialLink]) -> None:
+        """Note that a member of a group is on a line, and on none of the others any more."""
+
+    def has_ended(self, line: SerialLink) -> bool:
+        """Say whether a line is gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class SerialUp:
     """The board answers; `restarted` says that it has forgotten what was before."""
@@ -218,37 +237,6 @@ class Transactions(Protocol):
 
 Report = Callable[[str, str], None]
 """`report(level, line)` tells the person who runs the agent; levels are `error`, `warning`, `notice` and `info`."""
-
-
-class Supervisor(Protocol):
-    """The supervisor that restarts the agent when it hangs."""
-
-    def alive(self) -> None:
-        """Take a sign of life; the first one says that the agent has started."""
-
-    def status(self, line: str) -> None:
-        """Take a line for people."""
-
-    def stopping(self) -> None:
-        """Take note that the end was asked for."""
-
-
-class Credentials(Protocol):
-    """Authority over the relay: it makes and removes devices' accounts."""
-
-    def mint(self, user_name: str) -> str:
-        """Make a device's credential and return it: a password, or a key with its certificate in PEM.
-
-        Raises:
-            CoveyError: it cannot be made.
-        """
-
-    def remove(self, user_name: str) -> bool:
-        """Shut a device out; return whether it had a credential.
-
-        Raises:
-            CoveyError: it cannot be taken away.
-        """
 
 
 class ObjectStore(Protocol):

@@ -35,7 +35,7 @@ from covey.errors import LocalError, MalformedError, OutboxFullError
 from covey.limits.actions import CLOCK_SETTLES_US
 from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_SOFTWARE_BYTES, MAXIMUM_TROUBLE_BYTES
 from covey.limits.message import MAXIMUM_COUNTER
-from covey.ports import UDP_PREFIX, AttachedBoard, Report, SerialDown, SerialLink, SerialMessage, SerialUp
+from covey.ports import UDP_PREFIX, AttachedBoard, ComingLines, Report, SerialDown, SerialLink, SerialMessage, SerialUp
 from covey_boards.device import identity
 from covey_boards.line import NO_COLLECTOR, Line, UnnamedBoards
 from covey_boards.shared import line_orders, messages
@@ -105,25 +105,6 @@ class BoardOperators(Protocol):
 
     def receive(self, board: DeviceKey, body: bytes, signature: bytes, node: Node, now: Now) -> bool:
         """Take what a board has signed of an order; return whether it has been dealt with."""
-
-
-class ComingLines(Protocol):
-    """Lines that nobody configured one by one: `UdpSocket` has them, and tests have some in memory."""
-
-    def start(self) -> None:
-        """Begin to listen."""
-
-    def stop(self) -> None:
-        """End that."""
-
-    def new_lines(self) -> Sequence[SerialLink]:
-        """Return the lines that have come up for the first time since the last call."""
-
-    def trust(self, line: SerialLink, others: Sequence[SerialLink]) -> None:
-        """Note that a member of a group is on a line, and on none of the others any more."""
-
-    def has_ended(self, line: SerialLink) -> bool:
-        """Say whether a line is gone."""
 
 
 class Bridge:

@@ -22,7 +22,7 @@ _DATAGRAMS = 64
 
 
 class UdpSocket:
-    """Implements `bridge.ComingLines`: a socket, and the lines on it.
+    """Implements `ports.ComingLines`: a socket, and the lines on it.
 
     Raises:
         LocalError: there is no such address here, or something else has it.

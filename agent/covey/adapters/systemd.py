@@ -20,7 +20,7 @@ _MORE_TIME_S = 60
 
 
 class Systemd:
-    """Implements `ports.Supervisor`."""
+    """The service manager of this process, if there is one."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._address = environment.get("NOTIFY_SOCKET", "")

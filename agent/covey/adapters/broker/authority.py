@@ -33,10 +33,20 @@ class Authority(Protocol):
     """The authority to add devices to the broker, and to remove them."""
 
     def mint(self, user_name: str, *, by_hand: bool = False) -> str:
-        """Make a device's credential and return it; what a person makes `by_hand`, only a person takes away."""
+        """Make a device's credential and return it: a password, or a key with its certificate in PEM.
+
+        What a person makes `by_hand`, only a person takes away.
+
+        Raises:
+            CoveyError: it cannot be made.
+        """
 
     def remove(self, user_name: str) -> bool:
-        """Shut a device out; return whether it had a credential."""
+        """Shut a device out; return whether it had a credential.
+
+        Raises:
+            CoveyError: it cannot be taken away.
+        """
 
     def reinstate(self, user_names: Iterable[str]) -> list[str]:
         """Let devices in again whose credential a restored authority does not know; return which."""

@@ -45,9 +45,10 @@ from covey.limits.pairing import (
     RENDEZVOUS_MESSAGE_US,
     RENDEZVOUS_WAITING,
 )
-from covey.ports import Credentials, Report, Topics
+from covey.ports import Report, Topics
 
 if TYPE_CHECKING:
+    from covey.adapters.broker.authority import Authority
     from covey.adapters.sqlite.store import SqliteStore
     from covey.adapters.state_folder import StateFolder
     from covey.config.schema import Config
@@ -64,7 +65,7 @@ class HostFacts:
     label: str
     relay_url: str
     certificates: str = ""
-    credentials: Callable[[], Credentials] | None = None
+    credentials: Callable[[], Authority] | None = None
     in_force: Callable[[], bool] | None = None
 
 
@@ -356,7 +357,7 @@ def host_facts(folder: StateFolder, config: Config) -> HostFacts:
     """Return what a device tells joiners."""
     from covey.adapters.broker.served_folder import SERVED_FOLDER, ServedFolder
 
-    def credentials() -> Credentials:
+    def credentials() -> Authority:
         from covey.adapters.broker.authority import authority
 
         found = authority(config.broker, folder.path)

@@ -56,11 +56,11 @@ from covey.ports import (
     RelayUp,
     Released,
     Report,
-    Supervisor,
 )
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore
+    from covey.adapters.systemd import Systemd
 
 
 _POLL_US = 250_000
@@ -109,7 +109,7 @@ class Runtime:
         make_node: Callable[[LinkState | None], Node],
         roles: Sequence[AgentRole],
         report: Report,
-        supervisor: Supervisor | None = None,
+        supervisor: Systemd | None = None,
         rendezvous: Callable[[str, bytes], None] = lambda _topic, _payload: None,
         *,
         fresh_account: bool = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,7 @@ from covey.limits.pairing import (
     RENDEZVOUS_MESSAGE_US,
     RENDEZVOUS_WAITING,
 )
-from covey.ports import Credentials, Delivered, PublishRefusal, RelayEvent
+from covey.ports import Delivered, PublishRefusal, RelayEvent
 from tests.fleet import START, Device, carry, identity
 
 CODE = "42-abandon-zoo-river"
@@ -93,8 +93,9 @@ class Authority:
         self.in_force = True
         self.made = 0
 
-    def mint(self, user_name: str) -> str:
+    def mint(self, user_name: str, *, by_hand: bool = False) -> str:
         """Make one."""
+        assert not by_hand
         if self.refuses:
             raise ConfigurationError("this user may not change the file")
         self.accounts[user_name] = "a password"
@@ -104,6 +105,14 @@ class Authority:
     def remove(self, user_name: str) -> bool:
         """Take it away."""
         return self.accounts.pop(user_name, None) is not None
+
+    def reinstate(self, user_names: Iterable[str]) -> list[str]:
+        """Return whose accounts there are not."""
+        return [name for name in user_names if name not in self.accounts]
+
+    def close(self, user_names: Iterable[str]) -> list[str]:
+        """Take accounts away; return whose."""
+        return [name for name in user_names if self.remove(name)]
 
 
 class Inn:
@@ -130,11 +139,10 @@ class Inn:
     def restart(self) -> None:
         """Begin a new process of the inviter."""
 
-        def credentials() -> Credentials:
-            return self.authority
-
         self.wire.topics = frozenset()
-        facts = HostFacts("ann", "mqtts://relay.example", "PEM", credentials, lambda: self.authority.in_force)
+        facts = HostFacts(
+            "ann", "mqtts://relay.example", "PEM", lambda: self.authority, lambda: self.authority.in_force
+        )
         self.host = PairingWhenInvited(
             self.ann.store, lambda: PairingHost(self.ann.store, self.wire, facts, self.ann.rng, self.report)
         )
