@@ -32,7 +32,7 @@ from covey.app.device.known_labels import own_label
 from covey.app.device.pins import somebody_is_pinned
 from covey.app.device.storage_writes import lately_written
 from covey.app.documents import DAY_S
-from covey.app.loop.key_rotation import CONDITION
+from covey.app.loop.noise_keys import KEY_CONDITION
 from covey.app.loop.takeovers import CopySign, seen_cuts
 from covey.app.relays.documents import Outbox, WaitingMessage
 from covey.app.telemetry.documents import SensorStatus
@@ -311,7 +311,7 @@ def _age(since_us: int | None, now_us: int) -> int | None:
 
 
 def _noise_key_age(device: Device, now_us: int) -> int | None:
-    public, since_us = device.store.conditions.values().get(CONDITION, ("", 0))
+    public, since_us = device.store.conditions.values().get(KEY_CONDITION, ("", 0))
     return _age(since_us, now_us) if public == device.node.identity.noise_public.hex() else None
 
 

@@ -3,7 +3,6 @@
 Read `runtime.py` first (input, node, commit, release), then `relay_loop.py`, which builds node, relays and roles and
 runs them. `relays.py` connects to all relays at once and chooses one for each message; `deliveries.py` processes what
 they deliver. Four roles belong to the loop itself, because every process on a relay must run them: `pairing_host.py`
-(loaded by `pairing_role.py`), `group_teardown.py`, `key_reload.py` and `key_rotation.py`. Other roles are with their
-subjects. `takeovers.py` notices another device with the same identity; `following.py` bounds how long a stream stays
-open.
+(loaded by `pairing_role.py`), `group_teardown.py`, and the two of `noise_keys.py`. Other roles are with their subjects.
+`takeovers.py` notices another device with the same identity; `following.py` bounds how long a stream stays open.
 """

@@ -114,8 +114,7 @@ def speak_with_relay(
     from covey.app.device.pins import pins
     from covey.app.device.relay_access import REFUSED_S, make_relays
     from covey.app.loop.group_teardown import GroupTeardown
-    from covey.app.loop.key_reload import KeyReload
-    from covey.app.loop.key_rotation import KeyRotation
+    from covey.app.loop.noise_keys import KeyReload, KeyRotation
     from covey.app.loop.pairing_role import PairingWhenInvited
     from covey.app.loop.relays import Relays
     from covey.app.loop.runtime import Runtime

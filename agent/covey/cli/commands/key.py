@@ -6,8 +6,8 @@ import argparse
 from datetime import UTC, datetime
 
 from covey.app.device.device import Device
-from covey.app.device.keys import retired_keys, rotate_noise_key
 from covey.app.groups.groups import pick_member
+from covey.app.loop.noise_keys import retired_keys, rotate_noise_key
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.output.terminal import print_json

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.state_folder import StateFolder
-from covey.app.loop.key_reload import KeyReload
+from covey.app.loop.noise_keys import KeyReload
 from covey.core.crypto import NoiseKey
 from covey.core.group.manifest import Mode, Role
 from covey.core.ids import GroupId

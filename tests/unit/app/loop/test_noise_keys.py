@@ -1,4 +1,4 @@
-"""`key_rotation`: noise keys are replaced without a person, and nothing that is under way is lost by it."""
+"""`noise_keys`: noise keys are replaced without a person, and nothing that is under way is lost by it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.app.loop.key_rotation import CONDITION, KeyRotation
+from covey.app.loop.noise_keys import KEY_CONDITION, KeyRotation
 from covey.core.ids import GroupId
 from covey.core.membership.rotation import rotation_due_us
 from covey.errors import StorageError
@@ -161,7 +161,7 @@ def test_a_clock_that_jumps_neither_stops_it_nor_makes_it_run(make: Make) -> Non
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
     with ann.store.transaction():
-        ann.store.conditions.set(CONDITION, ann.identity.noise_public.hex(), ann.now.wall_us + 3650 * _DAY_US)
+        ann.store.conditions.set(KEY_CONDITION, ann.identity.noise_public.hex(), ann.now.wall_us + 3650 * _DAY_US)
     before = ann.identity.noise_public
     later(23, ann, ben)
     assert ann.identity.noise_public == before
