@@ -32,6 +32,11 @@ class AgentConnection(http.client.HTTPConnection):
         return time.monotonic() - self.idle_since < _IDLE_S and not closed.poll(0)
 
     def connect(self) -> None:
+        """Connect to the socket.
+
+        Raises:
+            AgentUnreachableError: no agent answers there, or this user may not ask it.
+        """
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         try:
@@ -40,7 +45,12 @@ class AgentConnection(http.client.HTTPConnection):
             raise calls.unreachable(self._path, error) from error
 
     def answer(self, call: Call[Any]) -> http.client.HTTPResponse:
-        """Return the answer, unread, of a call that was not refused."""
+        """Return the answer, unread, of a call that was not refused.
+
+        Raises:
+            AgentUnreachableError: the agent has gone meanwhile.
+            CoveyError: the agent refuses.
+        """
         try:
             self.request(call.method, call.target, call.body, call.headers)
             answer = self.getresponse()

@@ -1,7 +1,7 @@
 """How much of a table is read for one device's day among 20,000: `python -m bench.tables.device_day`.
 
 `BATCHES` micro-batches of a message from each of `DEVICES` devices, over two days, as the ingest writes them; the same
-merged in the order in which they came, as it was done before; and merged in the order of `clustering`. DuckDB, in a
+merged in the order in which they came, as it was done before; and merged in the order of `delta_files`. DuckDB, in a
 process of its own, asks for the mean of one device on one day; counted is what that process reads after its start.
 """
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from covey_ingest.committer.clustering import clustered
+from covey_ingest.committer.delta_files import clustered
 from covey_ingest.task.columns import TIMESTAMP
 
 DEVICES = 20_000

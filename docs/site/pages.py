@@ -12,8 +12,8 @@ from pathlib import Path
 from covey import errors
 from covey.app.api.operations import api_description
 from covey.cli.command_tree import Argument, Command, Takes, commands
+from covey.cli.commands.help import WORDS
 from covey.cli.main import main
-from covey.cli.words import WORDS
 from covey.config.settings import Setting, settings, toml_value
 
 _COMMON = {"--help", "--state", "--config", "--passphrase-file"}

@@ -106,7 +106,7 @@ def _shell(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from covey_ingest.queries.exporting import export
+    from covey_ingest.queries.querying import export
 
     rows = export(options.tables, options.table, options.folder)
     print(f"{rows} rows of {options.table} are in {options.folder}")

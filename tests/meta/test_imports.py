@@ -200,7 +200,7 @@ _SOLE_IMPORTERS = {
         "covey_ingest.queries.querying",
         "covey_ingest.tables.messages",
         "covey_ingest.tables.gaps",
-        "covey_ingest.committer.clustering",
+        "covey_ingest.committer.delta_files",
         "bench",
         "demo.light",
         "demo.whole",

@@ -1,17 +1,28 @@
-"""The files of a Delta table, by its log, and what makes few of many: rules 2 and 4 of `delta_log`."""
+"""The files of a Delta table, by its log, and merging many of them into few: rules 2 and 4 of `delta_log`.
+
+Merged readings are sorted by day, author, name and time, so that a query for one device's day reads little of a
+fleet's: a file's row groups of `ROWS_PER_GROUP` list their authors, and of many files merged at once each holds some of
+the authors of a day. DuckDB sorts in `_MEMORY` and then on the disk, next to the tables. Columns keep their types.
+"""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+from uuid import uuid4
 
+import duckdb
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
-from covey_ingest.committer import clustering
+from covey.adapters.files import synchronise
 from covey_ingest.task.file_statistics import statistics
 
 if TYPE_CHECKING:
@@ -21,6 +32,12 @@ if TYPE_CHECKING:
     from covey_ingest.committer.table_locations import TableLocation
 
     Action = AddAction | RemoveAction
+
+_COLUMNS = frozenset({"author", "name", "time"})
+ROWS_PER_GROUP = 65_536
+_MEMORY = "256MB"
+_AS_THEY_COME = "SELECT * FROM merged"
+_ORDERED = f"{_AS_THEY_COME} ORDER BY epoch_us(time) // 86_400_000_000, author, name, time"
 
 
 def sizes_of(table: DeltaTable) -> dict[str, int]:
@@ -41,7 +58,7 @@ def removed(sizes: dict[str, int], *, changes_data: bool) -> list[Action]:
 def merged(
     table: DeltaTable, name: str, sizes: dict[str, int], root: Path, location: TableLocation, file_bytes: int
 ) -> list[Action]:
-    """Put files that hold the rows of others (`clustering`), by way of a folder below `root`.
+    """Put files that hold the rows of others, by way of a folder below `root`.
 
     Return what puts them in the place of these, and changes no data.
     """
@@ -53,10 +70,58 @@ def merged(
         chosen = [part for part in every.get_fragments() if unquote(part.path) in sizes or part.path in sizes]
         rows = ds.FileSystemDataset(chosen, every.schema, every.format, every.filesystem)
         actions: list[Action] = []
-        for file in clustering.clustered(rows, every.schema, folder, file_bytes):
+        for file in clustered(rows, every.schema, folder, file_bytes):
             size, said = file.stat().st_size, statistics(file)
             came_ms = location.store.upload(f"{name}/{file.name}", file)
             actions.append(AddAction(file.name, size, {}, came_ms, False, said))
         return [*actions, *removed(sizes, changes_data=False)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def clustered(merged: ds.Dataset, schema: pa.Schema, folder: Path, file_bytes: int) -> list[Path]:
+    """Write the rows of files as files in a new folder, readings in order; return the paths.
+
+    A file is closed at `file_bytes`.
+
+    Raises:
+        OSError: the disk refused.
+    """
+    query = _ORDERED if set(schema.names) >= _COLUMNS else _AS_THEY_COME
+    settings: dict[str, Any] = {"memory_limit": _MEMORY, "temp_directory": str(folder / "spill")}
+    settings["autoinstall_known_extensions"] = False
+    written: list[Path] = []
+    folder.mkdir(exist_ok=True)
+    with duckdb.connect(config=settings) as database:
+        database.execute("SET enable_progress_bar = false")
+        database.register("merged", merged)
+        with closing(database.sql(query).to_arrow_reader(ROWS_PER_GROUP)) as rows:
+            groups = _groups(rows, schema)
+            while (first := next(groups, None)) is not None:
+                written.append(_write(first, groups, folder / f"merged-{uuid4().hex}.parquet", file_bytes))
+    shutil.rmtree(folder / "spill", ignore_errors=True)
+    for path in (*written, folder):
+        synchronise(path)
+    return written
+
+
+def _write(first: pa.Table, more: Iterator[pa.Table], path: Path, file_bytes: int) -> Path:
+    with (
+        path.open("wb") as file,
+        pq.ParquetWriter(file, first.schema, compression="zstd", store_schema=False) as writer,
+    ):
+        writer.write_table(first)
+        while file.tell() < file_bytes and (group := next(more, None)) is not None:
+            writer.write_table(group)
+    return path
+
+
+def _groups(rows: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.Table]:
+    waiting: list[pa.RecordBatch] = []
+    for batch in rows:
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= ROWS_PER_GROUP:
+            yield pa.Table.from_batches(waiting).cast(schema)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting).cast(schema)

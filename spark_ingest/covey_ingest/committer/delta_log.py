@@ -8,7 +8,7 @@
 1. A micro-batch is added to a log in one commit that carries the name of the tables and N (`txn`).
 2. Every `BATCHES_PER_MERGE` commits small files are merged, those of one magnitude into the next, so that a reading is
    rewritten a few times in all; files replaced a day ago are deleted, with their folder. Merging sorts readings
-   (`clustering`), in a commit that changes no data, which streams skip.
+   (`delta_files`), in a commit that changes no data, which streams skip.
 3. A column that the table lacks is added; one that only the table has is null in files without it.
 4. The cost of a micro-batch does not grow with their number. The log of a folder keeps `VERSIONS_KEPT` commits before
    its newest checkpoint, since the library looks at each file of it several times a commit; in an object store it keeps

@@ -1,4 +1,7 @@
-"""`covey tables query` and `covey tables shell`: SQL over the tables, with the views loaded. DuckDB answers."""
+"""`covey tables query`, `shell` and `export`: SQL over the tables with the views loaded, or a table as plain Parquet.
+
+DuckDB answers queries. An export is a copy of one moment, for programs that cannot read Delta.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,22 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 import duckdb
+import pyarrow.dataset as ds
 
+from covey.adapters.objects.cloud import brief
 from covey.core.ids import printable
-from covey.errors import LocalError, StorageError
+from covey.errors import ConfigurationError, LocalError, StorageError
 from covey_ingest.committer.table_files import tables_at
-from covey_ingest.committer.table_locations import TableLocation
+from covey_ingest.committer.table_locations import TableLocation, open_table
 from covey_ingest.queries.views import create, opened, refresh
 
 _ROWS_AT_ONCE = 1000
+_ROWS_PER_FILE = 10_000_000
+"""Of an export."""
 _PROMPT, _MORE = "covey> ", "  ...> "
 
 
@@ -155,3 +163,32 @@ def _plain(value: Any) -> Any:
     if isinstance(value, int | float | str | bool | list | dict) or value is None:
         return value
     return str(value)
+
+
+def export(name: str, table: str, folder: Path) -> int:
+    """Write a table's rows into a new folder of Parquet files; return how many.
+
+    Raises:
+        ConfigurationError: there are no such tables, or the folder is not empty.
+        StorageError: the tables or the folder refused.
+    """
+    from deltalake.exceptions import DeltaError
+
+    found = open_table(tables_at(name), table)
+    if found is None:
+        raise ConfigurationError(f"{name} has no table {table}", hint="name a documented table, such as readings")
+    try:
+        if folder.is_dir() and any(folder.iterdir()):
+            raise ConfigurationError(f"{folder} is not empty", hint="name a folder that does not exist yet")
+        rows = found.to_pyarrow_dataset()
+        ds.write_dataset(
+            rows,
+            folder,
+            format="parquet",
+            file_options=ds.ParquetFileFormat().make_write_options(compression="zstd"),
+            max_rows_per_file=_ROWS_PER_FILE,
+            max_rows_per_group=131_072,
+        )
+        return int(rows.count_rows())
+    except (OSError, DeltaError) as error:
+        raise StorageError(f"{table} cannot be exported to {folder}: {brief(error)}") from error

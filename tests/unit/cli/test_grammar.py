@@ -9,8 +9,8 @@ import pytest
 
 from covey.app.wording import count
 from covey.cli.command_tree import Command, commands, every_command
+from covey.cli.commands.help import WORDS
 from covey.cli.main import main
-from covey.cli.words import WORDS
 from tests.command import Here, covey
 
 _EVERY = list(every_command())

@@ -14,8 +14,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from covey_ingest.committer import clustering, delta_log
-from covey_ingest.committer.clustering import clustered
+from covey_ingest.committer import delta_files, delta_log
+from covey_ingest.committer.delta_files import clustered
 from covey_ingest.committer.table_locations import location_at
 from covey_ingest.task.columns import TIMESTAMP
 from tests.delta_files import log_file
@@ -54,7 +54,7 @@ def _counted(table: pa.Table) -> Counter[tuple[Any, ...]]:
 def test_files_hold_the_same_rows_in_order_and_each_some_of_the_authors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clustering, "ROWS_PER_GROUP", 50)
+    monkeypatch.setattr(delta_files, "ROWS_PER_GROUP", 50)
     before = [tmp_path / f"{seed}.parquet" for seed in range(3)]
     for seed, path in enumerate(before):
         pq.write_table(_readings(seed), path)
