@@ -10,6 +10,7 @@ const invites = require('./invites.js')
 const { hexOf, readManifest, readRevoke, readVote } = require('./manifests.js')
 const messages = require('./messages.js')
 const orders = require('./orders.js')
+const { personalState, planOf, readPlan } = require('./personal.js')
 const primitives = require('./primitives.js')
 const { readTelemetry, writeTelemetry } = require('./telemetry.js')
 
@@ -306,6 +307,10 @@ function checkHistory() {
 function checkOrders() {
   const file = count.in('orders')
   for (const entry of file.bodies) count.entry(entry, () => readBody(entry.kind, octets(entry, 'bytes')))
+  for (const entry of file.plans) {
+    const body = octets(entry, 'bytes')
+    count.entry(entry, () => planOf(hex(entry.author), entry.kind, body, readBody(entry.kind, body)), plan => [plan, entry.plan])
+  }
   for (const entry of file.results) count.entry(entry, () => orders.readResult(octets(entry, 'bytes')))
   for (const entry of file.reports) count.entry(entry, () => orders.readReport(octets(entry, 'bytes')))
   for (const entry of file.secrets) {
@@ -332,6 +337,26 @@ function checkOrders() {
       const authority = new orders.Authority(history, new Set(entry.pinned), entry.threshold, new Set(entry.members))
       const counts = [...authority.counting()].map(order => order.id).sort()
       return [[[...authority.operators()].sort(), counts], [entry.operators, entry.counts]]
+    })
+  }
+}
+
+function checkPersonal() {
+  const file = count.in('personal')
+  const spelled = ({ id, kind, text, groups }) => [id, kind, text, groups]
+  for (const entry of file.bodies) count.entry(entry, () => readPlan(octets(entry, 'bytes')))
+  const manifests = file.manifests.map(raw => readManifest(hex(raw)))
+  const members = new Set(manifests.at(-1).members.map(member => member.id))
+  for (const entry of file.scenarios) {
+    count.one(entry.name, () => {
+      const operations = entry.operations.map(raw => readOperation(hex(raw))).sort((one, other) => one.height - other.height)
+      const read = operations.map(each => ({ ...each, fields: readBody(each.kind, each.body) }))
+      const { groups, preferences, plans } = personalState(read, file.group_id, members)
+      return [
+        [groups.map(each => [each.group, each.holding, each.title]), preferences.map(each => [each.group, each.name, each.value]),
+          plans.map(spelled)],
+        [entry.groups, entry.preferences, entry.plans],
+      ]
     })
   }
 }
@@ -397,7 +422,7 @@ function checkWycheproof() {
 
 const checks = [
   checkCbor, checkEnvelopes, checkMessages, checkPresences, checkHeads, checkInvites, checkTelemetry, checkGroupManifests, checkGroupMessages,
-  checkHistory, checkOrders, checkSessions, checkGrowth, checkWycheproof,
+  checkHistory, checkOrders, checkPersonal, checkSessions, checkGrowth, checkWycheproof,
 ]
 for (const check of checks) check()
 process.exitCode = count.report() ? 0 : 1

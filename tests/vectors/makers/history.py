@@ -29,6 +29,7 @@ from tests.vectors.makers.cast import (
     seeded,
 )
 from tests.vectors.makers.groups import GENESIS, WITH_BOB, WITH_CAROL, WITHOUT_BOB
+from tests.vectors.makers.plans import SPEED
 
 _DOMAIN = b"covey/1 operation"
 _EPOCH = secret_id(seeded("epoch 1"))
@@ -231,6 +232,11 @@ def _scenarios() -> list[dict[str, Any]]:
             "of a personal group's kind, in another one", "not_allowed", _operation(ALICE, 1, kind=10, body=_HELD)
         ),
         _scenario("a personal group's kind in one", None, _in_personal(10, _HELD)),
+        _scenario("a plan in a personal group", None, _in_personal(14, SPEED.to_wire())),
+        _scenario(
+            "a plan in another group, where it is opaque", None, _operation(ALICE, 1, kind=14, body=SPEED.to_wire())
+        ),
+        _scenario("a plan that cannot be read", None, _in_personal(14, cbor([1]))),
         _scenario("a checkpoint in a personal group", "not_allowed", _in_personal(9, _STATE)),
         _scenario("a note by a board", "not_a_member", _operation(MALLORY, 1, manifest=_WITH_A_BOARD.hash)),
         _scenario("a checkpoint by an admin", None, _operation(BOB, 1, kind=9, body=_STATE, manifest=LED.hash)),

@@ -18,6 +18,7 @@ from covey.core.settings.secrets import seal_value
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, NOW_US, cbor, keys, seeded
 from tests.vectors.makers.groups import WITH_CAROL
 from tests.vectors.makers.order_reports import reports, results
+from tests.vectors.makers.plans import order_plans
 
 _ONCE = seeded("once", 16)
 _DEVICES = Selector(SelectorKind.DEVICES, devices=tuple(sorted((ALICE.signing_public, BOB.signing_public))))
@@ -87,6 +88,7 @@ def _bodies() -> list[dict[str, Any]]:
         "a setting of a program": SettingOrder(_PUMPS, "app.pump.speed", 1_200),
         "a setting is unset": SettingOrder(_DEVICES, "sensors.enabled"),
         "a sealed setting": SettingOrder(_DEVICES, "app.pump.token", sealed=b"\x01"),
+        "a setting with a once-id": SettingOrder(_PUMPS, "app.pump.speed", 1_200, once=_ONCE),
         "a truth value": SettingOrder(Selector(SelectorKind.CAPABILITY, name="collector"), "sensors.enabled", False),
         "a command": CommandOrder(_DEVICES, "journal", arguments, _ONCE, NOW_US + 3_600_000_000),
         "a command without arguments": _REBOOT,
@@ -118,6 +120,8 @@ def _bodies() -> list[dict[str, Any]]:
         ("a setting's key with a space", 5, "malformed"): [everybody, "a b", 1, None],
         ("a setting open and sealed", 5, "malformed"): [everybody, "a", 1, b"\x01"],
         ("a setting that is a list", 5, "malformed"): [everybody, "a", [1], None],
+        ("a setting with a once-id under an even key", 5, "unsupported"): [everybody, "a", 1, None, {2: _ONCE}],
+        ("a setting with its once-id among the fields", 5, "malformed"): [everybody, "a", 1, None, _ONCE],
         ("a setting too long", 5, "limit"): [everybody, "a", "x" * 16_385, None],
         ("an action that is a path", 6, "malformed"): [everybody, "../sh", {}, _ONCE, None, None],
         ("an action of no name", 6, "malformed"): [everybody, "", {}, _ONCE, None, None],
@@ -379,6 +383,7 @@ def make() -> dict[str, Any]:
         "keys": keys(),
         "group_id": GROUP_ID.hex(),
         "bodies": _bodies(),
+        "plans": order_plans(),
         "judgements": judgements,
         "results": results(),
         "reports": reports(),
