@@ -10,6 +10,7 @@ from broker_conf.mosquitto import Broker
 from tests.browser import chromium
 from tests.integration.gateway import Gateway
 from tests.integration.relay_client import RelayClient
+from tests.integration.second import Second
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -72,3 +73,11 @@ def new_gateway(broker: Broker, tmp_path: Path) -> Iterator[Callable[[str], Gate
     yield make
     for gateway in made:
         gateway.kill()
+
+
+@pytest.fixture
+def second(tmp_path: Path, broker: Broker) -> Iterator[Second]:
+    """A second implementation of a device with an account at the broker; it is killed at the end."""
+    device = Second(tmp_path, broker)
+    yield device
+    device.end()

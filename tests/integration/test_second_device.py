@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from broker_conf.mosquitto import Broker
 from tests.integration.gateway import Gateway
 from tests.integration.landed import landed
-from tests.meta.source_tree import ROOT
+from tests.integration.second import SECOND, Second, node
 from tests.waiting import wait_until
 
-SECOND = ROOT / "tests/outside/device"
 _OWN = re.compile(r"""node:[a-z_]+|\./[a-z]+\.js""")
-
-
-def node() -> str:
-    program = shutil.which("node")
-    if program is None:
-        pytest.fail("the second device needs Node 18 or later: apt install nodejs")
-    return program
 
 
 @pytest.mark.processes
@@ -47,46 +34,6 @@ def test_it_shares_no_code_and_needs_no_package() -> None:
     ]
     assert len(required) > 20
     assert not [name for name in required if not _OWN.fullmatch(name)]
-
-
-class Second:
-    """The device, as a process that is started again and again in one folder."""
-
-    def __init__(self, folder: Path, broker: Broker) -> None:
-        self.state, self.log, self._broker = folder / "second", folder / "second.log", broker
-        self.key = subprocess.check_output([*self._words(), "--key"], text=True).strip()
-        self._password = broker.add_device(self.key)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def _words(self) -> list[str]:
-        return [node(), str(SECOND / "device.js"), "--state", str(self.state)]
-
-    def start(self, *words: str) -> None:
-        """Start it; it says what happens, a line each, in its log."""
-        given = ["--relay", self._broker.url, "--password", self._password, *words]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen([*self._words(), *given], stdout=log, stderr=log)
-
-    def end(self, how: signal.Signals = signal.SIGKILL) -> None:
-        """End it."""
-        if self._process:
-            self._process.send_signal(how)
-            self._process.wait(30)
-            self._process = None
-
-    def said(self, event: str) -> list[dict[str, Any]]:
-        """Return what it has said of one kind, over all its runs."""
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        events = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
-        return [each for each in events if each["event"] == event]
-
-
-@pytest.fixture
-def second(tmp_path: Path, broker: Broker) -> Iterator[Second]:
-    """A second implementation with an account at the broker; it is killed at the end."""
-    device = Second(tmp_path, broker)
-    yield device
-    device.end()
 
 
 @pytest.mark.broker

@@ -24,7 +24,7 @@ from covey.core.history.operation import Operation
 from covey.core.history.orders import Approval
 from covey.core.orders.authority import Pins, weigh_orders
 from covey.errors import RemoteError
-from tests.integration.test_second_device import SECOND, node
+from tests.integration.second import SECOND, node
 from tests.rival_manifests import GROUP, ManifestWriter, in_some_order
 from tests.vectors import load
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY

@@ -9,6 +9,7 @@ const heads = require('./heads.js')
 const { readHistoryPull, readOperations } = require('./history.js')
 const { Holding, bytesOf } = require('./holdings.js')
 const { readInvite } = require('./invites.js')
+const { GivenLinkKeys, OwnLinkKeys } = require('./linkkeys.js')
 const { Links } = require('./links.js')
 const { hexOf, readManifest, readRevoke } = require('./manifests.js')
 const messages = require('./messages.js')
@@ -28,7 +29,6 @@ const HEADS_MS = [500, 3000]
 const RECONNECT_MS = [500, 30000]
 const EPHEMERAL_MS = 60000
 const FEATURES = [1, 2, 3, 6] // history, settings, commands, ephemeral messages
-const LINK_KEYS_KEPT = 4
 const [HERE, GOING, GONE] = [0, 1, 2]
 const TOPIC = 'covey/1/in/'
 const MEMBERS_ONLY = new Set([
@@ -43,6 +43,8 @@ class Device {
     this.identity = this.loadIdentity()
     this.links = new Links(this.store, this.identity, () => this.now())
     this.holdings = new Map([...this.store.under('group/')].map(([id]) => [id, new Holding(id, this.store, this.identity)]))
+    this.ownKeys = new OwnLinkKeys()
+    this.givenKeys = new GivenLinkKeys(this.store, this.identity, id => this.shared(id).length > 0, () => this.now())
     this.presences = new Map()
     this.asked = new Map()
     this.obedience = new Obedience(this, options)
@@ -127,9 +129,11 @@ class Device {
     return [...this.store.under('in/')].map(([name]) => name).slice(-64)
   }
 
-  publish(to, raw, options) {
+  /** Publishes a message; `link` says what the link keys need to know of it. */
+  publish(to, raw, link = {}) {
     const noise = this.noiseOf(to)
-    return Boolean(noise && this.connection?.up && this.connection.publish(TOPIC + to, envelopes.seal(raw, noise), options))
+    if (!noise || !this.connection?.up) return false
+    return this.connection.publish(TOPIC + to, this.ownKeys.seal(to, raw, noise, this.now(), link))
   }
 
   noiseOf(id) {
@@ -258,25 +262,29 @@ class Device {
   }
 
   receive(envelope) {
-    const linkKey = tag => {
-      const found = this.store.get('linkkey/' + hexOf(tag))
-      return found ? bytesOf(found.key) : null
-    }
-    const opened = envelopes.open(envelope, this.identity.noise.map(each => each.secret), linkKey)
+    const opened = envelopes.open(envelope, this.identity.noise.map(each => each.secret), tag => this.givenKeys.find(tag)?.key)
     const message = messages.readMessage(opened.message)
     const author = hexOf(message.author)
-    if (opened.tag && this.store.get('linkkey/' + hexOf(opened.tag)).author !== author) throw new Refused('decryption')
+    if (opened.tag && this.givenKeys.find(opened.tag).author !== author) throw new Refused('decryption')
     if (!message.recipient.equals(this.identity.key)) throw new Refused('not_for_us')
     this.mayWrite(message, author)
+    this.ownKeys.heard.add(author)
     const tx = this.links.transaction()
     if (!message.linkSeq) {
       if (message.unsupported) throw new Refused('unsupported')
       this.takeUnsequenced(tx, message, author)
       return tx.commit()
     }
-    if (!this.links.isNew(tx, message)) return undefined
+    const awaited = this.links.due.has(this.links.linkName(message))
+    let fresh = false
+    try {
+      fresh = this.links.isNew(tx, message)
+    } finally {
+      if (!fresh && opened.secret && !awaited) this.ownKeys.end(author) // it may not have been able to open the acknowledgement
+    }
+    if (!fresh) return undefined
     if (message.type === 'TELEMETRY' || message.type === 'REDIRECTED') return undefined // no room: this device lands none
-    const outcome = message.unsupported ? 'unsupported' : this.takeSequenced(tx, message, author, opened.tag)
+    const outcome = message.unsupported ? 'unsupported' : this.takeSequenced(tx, message, author, opened.secret)
     if (outcome) tx.set(`aside/${author}/${message.linkSeq}`, { code: outcome, raw: hexOf(message.raw) })
     this.links.take(tx, message, { unsupported: outcome === 'unsupported' })
     tx.commit()
@@ -337,9 +345,14 @@ class Device {
     if (!outcome) {
       if (!this.shared(author).length || !this.mayAsk('LIFE', author)) return
       this.links.beginAgain(tx, crypto.randomBytes(8))
+      this.ownKeys = new OwnLinkKeys()
       return this.say({ event: 'another life' })
     }
     for (const entry of outcome.freed) {
+      this.ownKeys.forget(entry.place)
+      if (entry.type === 'LINK' && this.ownKeys.acknowledged(author, messages.readMessage(bytesOf(entry.raw)).body)) {
+        this.say({ event: 'link', to: author })
+      }
       if (entry.unsupported) this.say({ event: 'unsupported there', by: author, type: entry.type })
     }
     if (outcome.missing.length) {
@@ -350,7 +363,7 @@ class Device {
   }
 
   /** Null where its type's own reader takes it, else the code with which it is kept aside */
-  takeSequenced(tx, message, author, tag) {
+  takeSequenced(tx, message, author, secret) {
     const { type, body, groupId } = message
     const holding = this.holdings.get(hexOf(groupId))
     try {
@@ -377,7 +390,8 @@ class Device {
         case 'REVOKE':
           return this.takeRevoke(tx, holding, readRevoke(body))
         case 'LINK':
-          this.takeLink(tx, author, messages.readLink(body), tag)
+          messages.readLink(body)
+          if (secret) this.givenKeys.take(tx, author, body, primitives.xPublic(secret)) // one that came by a link is not kept
           return null
         case 'LOSS': {
           const { places, earlier } = messages.readLoss(body)
@@ -444,14 +458,6 @@ class Device {
     return null
   }
 
-  takeLink(tx, author, [tag, key], byLink) {
-    const name = 'linkkey/' + hexOf(tag)
-    if (byLink || tx.get(name)) return
-    tx.set(name, { author, key: hexOf(key), at: this.now() })
-    const own = [...this.store.under('linkkey/')].filter(([, each]) => each.author === author).sort((one, other) => one[1].at - other[1].at)
-    for (const [old] of own.slice(0, Math.max(0, own.length - LINK_KEYS_KEPT + 1))) tx.set('linkkey/' + old, null)
-  }
-
   // What follows from what has come
 
   after() {
@@ -460,6 +466,7 @@ class Device {
       if (holding.isMember) this.obedience.look(holding)
       const tx = this.links.transaction()
       this.withdraw(tx, holding)
+      this.givenKeys.look(tx)
       tx.commit()
     }
   }
@@ -523,9 +530,24 @@ class Device {
       const author = name.split('/')[0]
       const body = this.links.acknowledgement(name)
       this.links.due.delete(name)
-      this.publish(author, this.links.write('ACK', author, this.sharedWith(author), body))
+      this.publish(author, this.links.write('ACK', author, this.sharedWith(author), body), { mayLink: true })
     }
-    for (const entry of this.links.toSend(this.now())) this.publish(entry.to, bytesOf(entry.raw))
+    for (const [place, { to, type, raw }] of this.links.toSend(this.now())) {
+      this.publish(to, bytesOf(raw), { place, mayLink: type !== 'LINK' })
+    }
+    this.beginLinks()
+  }
+
+  /** Gives link keys to those for whom enough was sealed (section 4). */
+  beginLinks() {
+    for (const to of this.ownKeys.heard) {
+      if (!this.shared(to).length) continue
+      const body = this.ownKeys.begin(to, this.noiseOf(to), this.now())
+      if (!body) continue
+      const tx = this.links.transaction()
+      this.links.queue(tx, { to, groupId: null, type: 'LINK', body })
+      tx.commit()
+    }
   }
 
   tick() {

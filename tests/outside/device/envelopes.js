@@ -44,7 +44,7 @@ function counterNonce(tag, counter) {
 const sealByLink = (message, tag, linkKey, counter) =>
   encode([2, tag, counter, secretbox(pad(message), counterNonce(tag, counter), linkKey)])
 
-/** {message, tag}: what an envelope holds; `secrets` are noise secrets, `linkKey(tag)` gives a key or null. */
+/** {message, tag, secret}: what an envelope holds, and the tag or the noise secret that opened it; `secrets` are noise secrets, `linkKey(tag)` gives a key or null. */
 function open(envelope, secrets, linkKey = () => null) {
   if (envelope.length > MAXIMUM_ENVELOPE_BYTES) throw limit('envelope')
   const value = decode(envelope, MAXIMUM_ENVELOPE_BYTES)
@@ -55,7 +55,7 @@ function open(envelope, secrets, linkKey = () => null) {
     const [, tag, counter, ciphertext] = tuple(uint63, exactly(16), uint63, octets(MAXIMUM_ENVELOPE_BYTES))(value)
     const found = linkKey(tag)
     if (!found) throw new Refused('decryption')
-    return { message: unpad(secretboxOpen(ciphertext, counterNonce(tag, counter), found)), tag }
+    return { message: unpad(secretboxOpen(ciphertext, counterNonce(tag, counter), found)), tag, secret: null }
   }
   const [, ephemeral, nonce, ciphertext] = tuple(uint63, key, exactly(24), octets(MAXIMUM_ENVELOPE_BYTES))(value)
   for (const secret of secrets) {
@@ -65,7 +65,7 @@ function open(envelope, secrets, linkKey = () => null) {
     } catch {
       continue // a retired key's turn
     }
-    return { message: unpad(plain), tag: null }
+    return { message: unpad(plain), tag: null, secret }
   }
   throw new Refused('decryption')
 }

@@ -88,7 +88,7 @@ class Links {
     for (const [place, entry] of this.store.under('out/')) if (to === null || entry.to === to) yield [place, entry]
   }
 
-  /** What may go now: messages in flight go again when their time is over, and others while the window has room. */
+  /** [place, entry] of what may go now: messages in flight go again when their time is over, and others while the window has room. */
   toSend(now) {
     const flying = new Map()
     const send = []
@@ -102,7 +102,7 @@ class Links {
       flying.set(window, count + 1)
       if (tried && now < tried.at + Math.min(RETRY_MS[1], RETRY_MS[0] * 2 ** (tried.count - 1))) continue
       this.tries.set(place, { count: (tried?.count ?? 0) + 1, at: now })
-      send.push(entry)
+      send.push([place, entry])
     }
     return send
   }
@@ -231,7 +231,7 @@ class Links {
       if (inSet(received, entry.linkSeq) && (imprints === null || mark === own)) {
         tx.set('out/' + place, null)
         this.tries.delete(place)
-        freed.push({ ...entry, unsupported: unsupported.includes(entry.linkSeq) })
+        freed.push({ ...entry, place, unsupported: unsupported.includes(entry.linkSeq) })
       } else held.add(entry.linkSeq)
     }
     if (freed.length) this.answered(author)

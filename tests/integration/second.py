@@ -1,0 +1,58 @@
+"""The second implementation of a device (tests/outside/device) as a process of the tests."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_conf.mosquitto import Broker
+from tests.meta.source_tree import ROOT
+
+SECOND = ROOT / "tests/outside/device"
+
+
+def node() -> str:
+    """Return the path of Node."""
+    program = shutil.which("node")
+    if program is None:
+        pytest.fail("the second device needs Node 18 or later: apt install nodejs")
+    return program
+
+
+class Second:
+    """The device, as a process that is started again and again in one folder."""
+
+    def __init__(self, folder: Path, broker: Broker | None, name: str = "second") -> None:
+        """Make its keys, and with a broker an account there."""
+        self.state, self.log = folder / name, folder / f"{name}.log"
+        self.key = subprocess.check_output([*self._words(), "--key"], text=True).strip()
+        self.password = broker.add_device(self.key) if broker else None
+        self._relay = ["--relay", broker.url, "--password", self.password] if broker and self.password else []
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _words(self) -> list[str]:
+        return [node(), str(SECOND / "device.js"), "--state", str(self.state)]
+
+    def start(self, *words: str) -> None:
+        """Start it; it says what happens, a line each, in its log."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen([*self._words(), *self._relay, *words], stdout=log, stderr=log)
+
+    def end(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """End it."""
+        if self._process:
+            self._process.send_signal(how)
+            self._process.wait(30)
+            self._process = None
+
+    def said(self, event: str) -> list[dict[str, Any]]:
+        """Return what it has said of one kind, over all its runs."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        events = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+        return [each for each in events if each["event"] == event]
