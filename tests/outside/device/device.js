@@ -2,13 +2,14 @@
 // A device: `node device.js --state DIR --invite URI` joins, delivers telemetry, keeps what its group says, and does what it is ordered.
 'use strict'
 const crypto = require('node:crypto')
+const fs = require('node:fs')
 const { parseArgs } = require('node:util')
 const { Refused, encode } = require('./cbor.js')
 const envelopes = require('./envelopes.js')
 const heads = require('./heads.js')
 const { readHistoryPull, readOperations } = require('./history.js')
 const { Holding, bytesOf } = require('./holdings.js')
-const { readInvite } = require('./invites.js')
+const { Joining } = require('./joining.js')
 const { GivenLinkKeys, OwnLinkKeys } = require('./linkkeys.js')
 const { Links } = require('./links.js')
 const { hexOf, readManifest, readRevoke } = require('./manifests.js')
@@ -47,6 +48,7 @@ class Device {
     this.givenKeys = new GivenLinkKeys(this.store, this.identity, id => this.shared(id).length > 0, () => this.now())
     this.presences = new Map()
     this.asked = new Map()
+    this.joining = new Joining(this, FEATURES)
     this.obedience = new Obedience(this, options)
     this.connection = null
     this.again = RECONNECT_MS[0]
@@ -72,27 +74,16 @@ class Device {
     return { signing: seed, key, id: hexOf(key), noise: secrets, incarnation: bytesOf(this.store.get('incarnation')) }
   }
 
-  // Joining (section 10)
-
-  join(uri) {
-    const invite = readInvite(uri)
-    const id = hexOf(invite.groupId)
-    if (this.holdings.get(id)?.graph || this.store.get('group/' + id)?.secret === hexOf(invite.secret)) return
-    if (BigInt(this.now()) * 1000n > BigInt(invite.expiresAt)) throw new Refused('local', 'the invite has expired')
-    const tx = this.links.transaction()
-    const about = {
-      inviter: hexOf(invite.inviter), inviterNoise: hexOf(invite.noise), secret: hexOf(invite.secret), relay: invite.relayUrl,
-      operators: this.options.obeyInvite ? invite.operators.map(hexOf) : [],
-    }
-    tx.set('group/' + id, about)
-    const body = encode([invite.secret, this.identity.noise[0].public, this.options.label, new Map([[1, FEATURES]])])
-    this.links.queue(tx, { to: about.inviter, groupId: invite.groupId, type: 'JOIN', body })
-    tx.commit()
-    this.holdings.set(id, new Holding(id, this.store, this.identity))
+  /** {url, password, certificates}: of its owner, or what it was given when it was let in; null where it has none */
+  account() {
+    const { password, certificates, relay } = this.options
+    if (password) return { url: relay, password, certificates }
+    const given = this.store.get('account')
+    return given ? { url: relay ?? given.url, password: given.credential, certificates: given.certificates || certificates } : null
   }
 
   relay() {
-    return this.options.relay ?? [...this.holdings.values()].map(holding => holding.about.relay).find(Boolean)
+    return this.account()?.url ?? this.options.relay ?? [...this.holdings.values()].map(holding => holding.about.relay).find(Boolean)
   }
 
   // The relay (section 3)
@@ -100,9 +91,8 @@ class Device {
   connect() {
     const number = this.nextCounter()
     const will = this.will(number)
-    const connection = new Connection(this.relay(), {
-      user: this.identity.id, password: this.options.password, certificates: this.options.certificates, will,
-    })
+    const { password = null, certificates = this.options.certificates } = this.account() ?? {}
+    const connection = new Connection(this.relay(), { user: this.identity.id, password, certificates, will })
     this.connection = Object.assign(connection, { number })
     connection.on('connect', () => connection.subscribe(TOPIC + this.identity.id))
     connection.on('subscribed', () => this.connected())
@@ -561,20 +551,25 @@ class Device {
   }
 
   run() {
-    for (const uri of this.options.invites) this.join(uri)
-    if (!this.relay()) throw new Refused('local', 'no relay: give --relay, or an invite that names one')
     this.say({ event: 'device', id: this.identity.id })
+    for (const uri of this.options.invites) this.joining.byInvite(uri)
+    if (this.options.code) this.joining.byCode(this.options.code)
+    for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => this.end())
+    if (!this.joining.meeting) this.begin()
+  }
+
+  begin() {
+    if (!this.relay()) throw new Refused('local', 'no relay: give --relay, or an invite that names one')
     this.connect()
     this.after()
     this.timer = setInterval(() => this.tick(), TICK_MS)
-    for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => this.end())
   }
 
-  end() {
+  end(code = 0) {
     if (this.ending) return
     this.ending = true
     clearInterval(this.timer)
-    if (!this.connection?.up) process.exit(0)
+    if (!this.connection?.up) process.exit(code)
     this.beat(GOING)
     this.connection.disconnect()
     setTimeout(() => process.exit(0), 1000)
@@ -595,9 +590,10 @@ function keyFromText(text) {
   return hexOf(key)
 }
 
-const USAGE = `node device.js --state DIR [--invite URI]… [options]
+const USAGE = `node device.js --state DIR [--invite URI]… [--code CODE] [options]
   --label TEXT            how it is called in its groups
   --relay URL             mqtt:// or mqtts://; without it, the relay that its invite names
+  --code CODE             joins by a word code; it prints the words that both people compare
   --password TEXT         of its account at the relay (also COVEY_PASSWORD)
   --certificates FILE     whom to trust at the relay
   --count N               readings to make in all, over all runs; every --every MILLISECONDS
@@ -612,7 +608,7 @@ function main() {
   const many = { type: 'string', multiple: true, default: [] }
   const { values } = parseArgs({
     options: {
-      state: text, invite: many, label: { ...text, default: 'second device' }, relay: text, password: text, certificates: text,
+      state: text, invite: many, code: text, label: { ...text, default: 'second device' }, relay: text, password: text, certificates: text,
       count: { ...text, default: '0' }, every: { ...text, default: '100' }, exit: { type: 'boolean' }, operator: many,
       threshold: { ...text, default: '1' }, 'obey-invite': { type: 'boolean' }, action: many, key: { type: 'boolean' },
     },
@@ -622,6 +618,7 @@ function main() {
   const device = new Device({
     ...values, invites: values.invite, count: Number(values.count), every: Number(values.every), operators: values.operator.map(keyFromText), actions,
     threshold: Number(values.threshold), obeyInvite: values['obey-invite'], password: values.password ?? process.env.COVEY_PASSWORD ?? null,
+    certificates: values.certificates && fs.readFileSync(values.certificates),
   })
   if (values.key) return process.stdout.write(device.identity.id + '\n')
   return device.run()

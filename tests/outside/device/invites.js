@@ -14,7 +14,8 @@ const enrolmentPassword = value => {
 }
 const rendezvousNumber = integer(1, 9999)
 
-function readFields(bytes) {
+/** An invite as it stands in an admission, and within its URI */
+function readInviteBytes(bytes) {
   const value = decode(bytes, MAXIMUM_INVITE_BYTES)
   const shapes = [integer(1, 1), exactly(32), key, key, exactly(16), uint63, text(512)]
   const length = Array.isArray(value) ? value.length - (value.length > 7 && value.at(-1) instanceof Map) : 0
@@ -35,7 +36,7 @@ function readInvite(uri) {
     if (!/^[A-Za-z0-9_-]+$/.test(words)) throw malformed('base64url')
     const bytes = Buffer.from(words, 'base64url')
     if (bytes.toString('base64url') !== words) throw malformed('base64url')
-    return readFields(bytes)
+    return readInviteBytes(bytes)
   } catch (error) {
     if (!(error instanceof Refused)) throw error
     throw new Refused('local', error.message)
@@ -65,4 +66,4 @@ function checkInviteRequest(bytes) {
   return true
 }
 
-module.exports = { checkInviteRequest, inviteId, readGroupInvite, readInvite }
+module.exports = { checkInviteRequest, inviteId, readGroupInvite, readInvite, readInviteBytes }

@@ -1,7 +1,6 @@
 // Section 3: what of MQTT 5 a device needs. A delivery is acknowledged when the device says so, and not before.
 'use strict'
 const { EventEmitter } = require('node:events')
-const fs = require('node:fs')
 const net = require('node:net')
 const tls = require('node:tls')
 
@@ -83,14 +82,16 @@ class Cursor {
 
 /** One connection. Emits `connect` (its CONNACK was good), `delivery` ({topic, payload, id}) and, once, `close` (why). */
 class Connection extends EventEmitter {
-  constructor(url, { user, password = null, certificates = null, will = null }) {
+  constructor(url, { user, password = null, certificates = null, will = null, anyRelay = false, sessionExpiry = SESSION_EXPIRY_S }) {
     super()
     const { protocol, hostname: host, port } = new URL(url)
     if (!PORTS[protocol]) throw new Error(`no relay: ${url}`)
     const where = { host, port: Number(port) || PORTS[protocol] }
-    const ca = certificates && fs.readFileSync(certificates)
-    this.socket = protocol === 'mqtts:' ? tls.connect({ ...where, servername: host, ...(ca && { ca }) }) : net.connect(where)
-    Object.assign(this, { pending: Buffer.alloc(0), queue: [], flying: new Set(), nextId: 1, receiveMaximum: 65535, maximumPacket: Infinity, up: false })
+    const trust = certificates ? { ca: certificates } : { rejectUnauthorized: !anyRelay }
+    const proof = password?.startsWith('-----BEGIN') ? { key: password, cert: password } : {} // a credential may be a key with its certificate
+    this.socket = protocol === 'mqtts:' ? tls.connect({ ...where, servername: host, ...trust, ...proof }) : net.connect(where)
+    if (proof.key) password = null
+    Object.assign(this, { sessionExpiry, pending: Buffer.alloc(0), queue: [], flying: new Set(), nextId: 1, receiveMaximum: 65535, maximumPacket: Infinity, up: false })
     this.socket.once(protocol === 'mqtts:' ? 'secureConnect' : 'connect', () => this.hello(user, password, will))
     this.socket.on('data', bytes => this.read(bytes))
     this.socket.on('error', error => this.end(error.message))
@@ -102,7 +103,7 @@ class Connection extends EventEmitter {
   hello(user, password, will) {
     const flags = 0x80 | (password === null ? 0 : 0x40) | (will ? 0x04 | 0x08 : 0) // Clean Start 0, a will of QoS 1
     const parts = [sized('MQTT'), Buffer.from([5, flags]), number(KEEP_ALIVE_S, 2)]
-    parts.push(properties([[SESSION_EXPIRY, SESSION_EXPIRY_S], [RECEIVE_MAXIMUM, MAXIMUM_DELIVERIES]]), sized(user))
+    parts.push(properties([[SESSION_EXPIRY, this.sessionExpiry], [RECEIVE_MAXIMUM, MAXIMUM_DELIVERIES]]), sized(user))
     if (will) parts.push(properties([[WILL_DELAY, will.delay]]), sized(will.topic), sized(will.payload))
     parts.push(sized(user))
     if (password !== null) parts.push(sized(password))

@@ -12,6 +12,8 @@ const messages = require('./messages.js')
 const orders = require('./orders.js')
 const { personalState, planOf, readPlan } = require('./personal.js')
 const primitives = require('./primitives.js')
+const rendezvous = require('./rendezvous.js')
+const { Spake2 } = require('./spake2.js')
 const { readTelemetry, writeTelemetry } = require('./telemetry.js')
 
 const count = new Count()
@@ -154,6 +156,37 @@ function checkInvites() {
   }
   for (const entry of file.invite_requests) {
     count.entry(entry, () => invites.checkInviteRequest(octets(entry, 'bytes')), found => [found, true])
+  }
+}
+
+function checkCeremonies() {
+  const file = count.in('ceremonies')
+  const { derivation } = file
+  const keysOf = name => [file.keys[name].signing_public, file.keys[name].noise_public].map(hex)
+  const [inviter, joiner] = [keysOf(derivation.inviter), keysOf(derivation.joiner)]
+  const { password, inviter_entropy: x, joiner_entropy: y } = derivation.spake2
+  const [one, other] = [[true, x], [false, y]].map(([isInviter, entropy]) => new Spake2(isInviter, hex(password), hex(entropy)))
+  const session = rendezvous.sessionOf(other.element, ...joiner)
+  const commitment = rendezvous.commitmentOf(session, one.element, ...inviter)
+  const derived = new rendezvous.CeremonyKeys(other.finish(one.element), session, commitment)
+  count.one('derivation', () => [
+    [one.element, other.element, one.finish(other.element), other.finish(one.element), session, commitment, derived.root,
+      derived.confirmation(true), derived.confirmation(false), derived.key(true), derived.key(false),
+      derived.verifier(Buffer.concat(inviter), Buffer.concat(joiner))],
+    [derivation.spake2.inviter_element, derivation.spake2.joiner_element, derivation.spake2.key, derivation.spake2.key, derivation.session,
+      derivation.inviter_commitment, derivation.root, derivation.inviter_confirmation, derivation.joiner_confirmation, derivation.inviter_key,
+      derivation.joiner_key, derivation.verifier],
+  ])
+  const { PROOF, FAREWELL, WELCOME, OUTCOME } = rendezvous.KINDS
+  for (const entry of file.vectors) {
+    count.entry(entry, () => rendezvous.readRendezvous(octets(entry, 'bytes')), message => {
+      if (!entry.opened) return undefined
+      const isInviter = ![PROOF, FAREWELL].includes(message.kind)
+      const opened = derived.open(isInviter, message.kind, message.sealed)
+      if (message.kind === PROOF || message.kind === WELCOME) derived.introduced(isInviter, message.kind, message.sealed)
+      if (message.kind === OUTCOME) rendezvous.readOutcome(opened)
+      return [[opened, derived.seal(isInviter, message.kind, opened)], [entry.opened, message.sealed]]
+    })
   }
 }
 
@@ -421,7 +454,7 @@ function checkWycheproof() {
 }
 
 const checks = [
-  checkCbor, checkEnvelopes, checkMessages, checkPresences, checkHeads, checkInvites, checkTelemetry, checkGroupManifests, checkGroupMessages,
+  checkCbor, checkEnvelopes, checkMessages, checkPresences, checkHeads, checkInvites, checkCeremonies, checkTelemetry, checkGroupManifests, checkGroupMessages,
   checkHistory, checkOrders, checkPersonal, checkSessions, checkGrowth, checkWycheproof,
 ]
 for (const check of checks) check()
