@@ -1,4 +1,4 @@
-"""The second implementation of a device joins by a word code, and by a URI without an account: SPAKE2, a real inviter."""
+"""The second implementation of a device joins by a word code, and by a URI without an account."""
 
 from __future__ import annotations
 
