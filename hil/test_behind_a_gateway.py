@@ -117,7 +117,7 @@ def test_a_firmware_comes_by_release_and_one_that_does_not_start_goes(site: Site
     wait_until(lambda: site.software == "covey-board 9.0.0", "the version of before runs")
 
 
-def test_what_a_collector_hands_over_for_a_board_comes_when_it_has_gone(site: Site, tmp_path: Path) -> None:
+def test_a_mailbox_keeps_a_collectors_message_for_a_board(site: Site, tmp_path: Path) -> None:
     """Collector and gateway are never there together; a mailbox keeps it, in the gateway's inbox (ADR 76)."""
     post = Gateway(tmp_path, "post", site.broker)
     try:

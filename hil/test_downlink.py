@@ -78,7 +78,7 @@ def test_blobs_count_once_and_in_order(got: list[bytes]) -> None:
     assert got == [b"one", b"two", b"three"]
 
 
-def test_what_never_comes_is_gone_on_without(got: list[bytes]) -> None:
+def test_the_board_continues_without_messages_reported_lost(got: list[bytes]) -> None:
     downlink = Downlink()
     assert downlink.send(messages.LOSS, 3, messages.write_loss(EXPIRED, [(1, 2)], [])) == (INCARNATION, 3)
     assert downlink.send(messages.RESUME, 1, cbor.encode([[4, 9]])) == (INCARNATION, 9)

@@ -128,7 +128,7 @@ def test_files_are_written_verified_and_not_written_twice(plugged_in: PluggedIn)
 
 
 @pytest.mark.usefixtures("compiler")
-def test_where_it_can_be_compiled_it_is_and_what_was_there_goes(plugged_in: PluggedIn) -> None:
+def test_flash_compiles_where_it_can_and_removes_old_files(plugged_in: PluggedIn) -> None:
     """So a board with the least heap can be flashed; and what was flashed starts, whatever updates came before."""
     for name in ("core.py", "slot.cbor", "my_sensors.py"):
         (plugged_in.flash / name).write_bytes(b"")
@@ -147,7 +147,7 @@ ROM = (Path(__file__).parent / "on_board" / "rom_on_board.py").read_text()
 
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("rom", [ROM], ids=["rom"])
-def test_what_is_compiled_goes_into_the_rom_file_system_of_a_board_that_has_one(plugged_in: PluggedIn) -> None:
+def test_flash_writes_compiled_code_into_the_rom_file_system(plugged_in: PluggedIn) -> None:
     """So its heap holds native code alone; and it starts from there, also when it is flashed again."""
     (plugged_in.flash / "core.mpy").write_bytes(b"of before")
     (plugged_in.flash / "my_sensors.py").write_bytes(b"SENSORS = {}")
@@ -220,7 +220,7 @@ class _AtPrompt:
         return done.stdout.replace("\r\n", "\n")
 
 
-def test_what_a_board_held_is_put_back_also_after_a_run_that_was_killed(plugged_in: PluggedIn, tmp_path: Path) -> None:
+def test_a_killed_run_restores_the_boards_files(plugged_in: PluggedIn, tmp_path: Path) -> None:
     held = {"identity.key": bytes(range(256)), "covey.json": b"{}", "empty": b""}
     for name, content in held.items():
         (plugged_in.flash / name).write_bytes(content)

@@ -177,7 +177,7 @@ def test_a_crash_between_writing_and_replacing(tmp_path: Path) -> None:
     assert [line[0] for line in file.read_text().splitlines()] == ["a", "b"]
 
 
-def test_what_a_pairing_calls(tmp_path: Path) -> None:
+def test_a_pairing_makes_an_account_for_the_joiner(tmp_path: Path) -> None:
     """An inviter whose configuration names an authority mints the joiner's credential."""
     gateway, name = Gateway(tmp_path, "inviter"), "ab" * 32
     assert authority(BrokerConfig(), gateway.state) is None
@@ -200,7 +200,7 @@ def test_what_a_pairing_calls(tmp_path: Path) -> None:
         authority(BrokerConfig(password_file="passwords", ca_folder="ca"), gateway.state)
 
 
-def test_what_the_joiner_does_with_it(tmp_path: Path) -> None:
+def test_the_joiner_keeps_its_credential_privately(tmp_path: Path) -> None:
     """A password or a certificate: either is kept privately, used from the next connection on, and wiped in the end."""
     folder = StateFolder.at(tmp_path / "joiner")
     name = folder.create({}).signing_public.hex()

@@ -182,7 +182,7 @@ def _resident_mib(broker: Broker) -> int:
     return int(status.split()[0]) // 1024 if status else 0
 
 
-def test_who_acknowledges_nothing_is_held_little_for(broker: Broker) -> None:  # accepts: 002.29
+def test_the_broker_keeps_little_for_a_client_that_acknowledges_nothing(broker: Broker) -> None:  # accepts: 002.29
     """In flight a thousand messages of a megabyte were held for one client, beside its queue."""
     hoarder = Client(broker, "", ENROLMENT_ACCOUNT, broker.enrolment_password)
     hoarder.paho.manual_ack_set(True)

@@ -78,7 +78,7 @@ def test_each_example_has_ten_lines_at_most_and_is_run() -> None:
     assert len(_EXAMPLES) == _PAGE.count("```python") == _PAGE.count("\n## ")
 
 
-def test_what_a_program_says(site: Site) -> None:
+def test_the_examples_that_send_run_as_printed(site: Site) -> None:
     hub, shed = site
     _prints("Publish a reading", shed, "1 queued")
     before = shed.counters()["published_readings"]
@@ -92,7 +92,7 @@ def test_what_a_program_says(site: Site) -> None:
     _prints("With asyncio: several things at once", shed, "1 group, # EOF")
 
 
-def test_what_a_program_hears(site: Site) -> None:
+def test_the_examples_that_receive_run_as_printed(site: Site) -> None:
     hub, shed = site
     with _program("Receive, store, then delete", shed) as printed:
         hub.ok("message", "send", "--text", "good morning")
@@ -109,7 +109,7 @@ def test_what_a_program_hears(site: Site) -> None:
     _prints("Read a group's history", shed, " wrote pump 3 is loud\n")
 
 
-def test_what_operators_set_for_a_program(site: Site) -> None:
+def test_the_examples_for_settings_run_as_printed(site: Site) -> None:
     hub, shed = site
     with _program("A setting of your program's own", shed) as printed:
         hub.ok("setting", "set", "app.pump.litres", "12", "--for", "label:shed")

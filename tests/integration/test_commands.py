@@ -178,7 +178,7 @@ def test_an_agent_that_is_killed_repeats_only_what_may_be(fleet: Fleet, action: 
     assert (fleet.code(order), fleet.written()) == (code, ["a"] * times)
 
 
-def test_what_is_repeated_after_a_kill_reads_its_secret_once_more(fleet: Fleet) -> None:
+def test_an_action_repeated_after_a_kill_reads_its_secret_again(fleet: Fleet) -> None:
     known = fleet.shed.state.parent / "key"
     fleet.define("set-wifi", "idempotent = true\n" + _WIFI.format(file=known).replace(">", ">>", 1))
     words = ("--for", "label:shed", "--arg", "ssid=barn", "--secret", "key")

@@ -100,9 +100,7 @@ def test_devices_fetch_what_an_operator_puts_for_them(fleet: list[Gateway], mode
     assert "no device is to fetch the file" in hub.fails("file", "put", str(model), "--secret", code=2)
 
 
-def test_who_does_not_let_it_be_fetched_says_so_and_mistakes_come_before_the_file(
-    fleet: list[Gateway], model: Path
-) -> None:
+def test_a_device_that_forbids_fetching_refuses_the_order(fleet: list[Gateway], model: Path) -> None:
     hub, shed, barn = fleet
     assert "no device is to fetch the file" in hub.fails("file", "put", str(model), "--wait", code=2)
     assert "no device of the group has the label" in hub.fails(

@@ -326,7 +326,9 @@ def test_history_and_events(pair: tuple[_Client, _Client, Gateway, Gateway]) -> 
     assert next(removed).type == "group_removed"
 
 
-def test_what_nobody_keeps(pair: tuple[_Client, _Client, Gateway, Gateway]) -> None:  # accepts: 003.67
+def test_the_api_sends_and_receives_ephemeral_messages(
+    pair: tuple[_Client, _Client, Gateway, Gateway],
+) -> None:  # accepts: 003.67
     first, second, one, two = pair
     connection = _Connection(first.path)
     connection.request("GET", "/v1/events?types=ephemeral")

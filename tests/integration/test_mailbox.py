@@ -132,7 +132,7 @@ def test_a_message_is_sent_and_handed_over_in_one_step(fleet: list[Gateway]) -> 
     assert "no mailbox has answered yet for" in said
 
 
-def test_who_is_silent_is_pushed_for_and_both_come_to_an_end(fleet: list[Gateway]) -> None:
+def test_a_silent_members_messages_go_through_its_mailbox(fleet: list[Gateway]) -> None:
     post, laptop, shed = fleet
     shed.kill()
     laptop.ok("message", "send", "--text", "once", "--to", shed.author)

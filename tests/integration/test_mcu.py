@@ -99,7 +99,7 @@ def test_the_agent_carries_for_a_board_and_survives_kills(gateway: Gateway, boar
     assert gateway.counters()["landed_messages"] == 3
 
 
-def test_what_is_sent_to_a_board_of_the_collectors_own_needs_no_relay(gateway: Gateway, board: PtyBoard) -> None:
+def test_messages_to_a_collectors_own_board_need_no_relay(gateway: Gateway, board: PtyBoard) -> None:
     gateway.start("collect", "--no-sensors")
     wait_until(lambda: _known(gateway), "the agent knows the board")
     assert gateway.json("mcu", "enrol", "--yes", "--label", "bench")["enrolled"]

@@ -138,9 +138,7 @@ def test_a_release_that_stopped_by_itself_holds_sleepers_and_goes_on_in_spite_of
     assert sorted(_versions(fleet)) == ["good 1", "good 2", "good 2"]
 
 
-def test_where_two_operators_have_to_agree_they_agree_with_the_plan_once(
-    new_gateway: Callable[[str], Gateway], tmp_path: Path
-) -> None:
+def test_two_operators_approve_a_release_plan_once(new_gateway: Callable[[str], Gateway], tmp_path: Path) -> None:
     fleet = Fleet(new_gateway, tmp_path, ("one", "two"), deputies=("deputy",), threshold=2)
     [deputy] = fleet.deputies
     for shed in fleet.sheds:

@@ -179,7 +179,7 @@ def test_a_version_whose_agent_does_not_start_is_taken_back_by_what_starts_it(ne
     assert (site.shed.running, site.shed.states()) == ("a", set())
 
 
-def test_what_cannot_be_started_or_gone_back_from_is_refused_before_anything_changes(
+def test_an_update_that_cannot_start_or_roll_back_changes_nothing(
     new_site: Callable[..., Site],
 ) -> None:
     site = new_site()

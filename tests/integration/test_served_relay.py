@@ -137,7 +137,7 @@ def test_a_relay_is_served_again_when_its_broker_dies_and_ends_with_its_server(
     assert hub.finding("served_relay") == "error"
 
 
-def test_who_does_not_know_the_authority_has_it_proved_later(machine: Callable[[str], Machine], tmp_path: Path) -> None:
+def test_a_device_verifies_the_relays_authority_later(machine: Callable[[str], Machine], tmp_path: Path) -> None:
     hub = Hub(machine)
     ca_file = hub.device.state / "broker/ca/ca.crt"
     stranger, _ = make_certificate(tmp_path / "stranger", -1, 1)

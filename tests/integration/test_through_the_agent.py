@@ -198,7 +198,7 @@ def test_a_program(guests: tuple[Guest, Guest, Gateway, Gateway]) -> None:
     assert not first.client.answers()
 
 
-def test_what_is_no_agent(tmp_path: Path) -> None:
+def test_the_client_refuses_a_socket_that_is_no_agent(tmp_path: Path) -> None:
     path = tmp_path / "other.sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))

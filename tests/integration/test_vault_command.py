@@ -33,7 +33,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> PiecewiseStore:
     return open_cloud_store(request.getfixturevalue("s3_vault"))
 
 
-def test_what_is_put_is_there_and_what_is_not_is_none(store: ObjectStore) -> None:
+def test_the_store_returns_what_was_put_and_none_otherwise(store: ObjectStore) -> None:
     assert store.get("objects/a.x", 10) is None
     store.put("objects/a.x", b"one")
     store.put("objects/a.x", b"other")

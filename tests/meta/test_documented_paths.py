@@ -34,5 +34,5 @@ def _missing(document: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("document", _DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_what_a_document_names_is_there(document: Path) -> None:
+def test_every_path_that_a_document_names_exists(document: Path) -> None:
     assert not list(_missing(document))

@@ -52,7 +52,7 @@ def test_a_relays_name_in_ascii_loads_no_tables_of_international_names() -> None
     assert loaded.isdisjoint({"encodings.idna", "stringprep"})
 
 
-def test_what_pairs_is_loaded_when_a_ceremony_begins() -> None:
+def test_pairing_libraries_load_when_a_ceremony_begins() -> None:
     modules = [source.module for source in sources("agent")]
     assert _loaded_after(*(f"import {module}" for module in modules)).isdisjoint({"spake2", "mnemonic", "segno"})
 
@@ -100,7 +100,7 @@ def test_the_commands_never_load_the_spark_side() -> None:
     assert _loaded_after(*(f"import {module}" for module in modules)).isdisjoint(_SPARK_SIDE)
 
 
-def test_what_a_python_worker_of_spark_loads_has_no_pandas() -> None:
+def test_a_spark_worker_does_not_load_pandas() -> None:
     assert "pandas" not in _loaded_after("import pyspark_covey, covey_ingest.spark.source")
 
 

@@ -362,7 +362,7 @@ def test_delicate_packages_have_their_importers() -> None:
     assert not _violations(sources(*(folder for folder in PRODUCT if folder not in {"bench", "hil"})), allowed)
 
 
-def test_what_runs_on_a_board_imports_what_a_board_has() -> None:
+def test_board_code_imports_only_what_a_board_has() -> None:
     found = sources("firmware_bridge/covey_boards/shared", "firmware_bridge/covey_boards/device")
     siblings = {source.module.rpartition(".")[2] for source in found}
 

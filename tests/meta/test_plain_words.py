@@ -62,7 +62,7 @@ def _shown(source: Source) -> Iterator[tuple[int, str]]:
                 yield node.lineno, text
 
 
-def test_what_people_read_on_screens_uses_plain_words() -> None:
+def test_screen_texts_use_plain_words() -> None:
     wrong = [
         f"{source}:{line}: {text!r}: {each}"
         for source in sources("agent", "spark_ingest", "firmware_bridge")

@@ -48,7 +48,7 @@ def test_every_promise_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), sorted({each for each in _NAMED if each[1]}))
-def test_what_a_promise_names_exists(kind: str, name: str) -> None:
+def test_each_promise_names_proofs_that_exist(kind: str, name: str) -> None:
     if kind == "test":
         path, _, function = name.partition("::")
         assert f"def {function}(" in (ROOT / path).read_text()

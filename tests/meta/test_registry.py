@@ -91,7 +91,7 @@ def test_every_kind_of_operations_has_traits() -> None:
     assert set(KINDS) == set(OperationKind)
 
 
-def test_which_types_are_sequenced_is_listed() -> None:
+def test_the_registry_lists_which_types_are_sequenced() -> None:
     said = {row[0]: row[2] for row in _rows("Message types")}
     known = {each.name: "no" if each in message._UNSEQUENCED else "yes" for each in MessageType}
     assert said == known | {each.name: "either" for each in message._EITHER}

@@ -133,7 +133,7 @@ _SHARED = (
         "group.MESSAGES_AHEAD",
         "members that send messages of manifests that never come",
         "one message of each other member waits",
-        "unit/adapters/sqlite/membership/test_groups.py::test_what_comes_too_early_is_bounded_for_each_author_and_in_all",
+        "unit/adapters/sqlite/membership/test_groups.py::test_early_messages_are_bounded_by_author_and_in_total",
     ),
     _Shared(
         "pairing.MAXIMUM_GROUP_REQUESTS",
@@ -241,7 +241,7 @@ _SHARED = (
 
 
 @pytest.mark.parametrize("shared", _SHARED, ids=lambda each: each.test.rpartition("::")[2])
-def test_what_is_shared_names_a_limit_and_a_test_of_what_happens_to_others(shared: _Shared) -> None:
+def test_each_shared_limit_names_a_test_of_its_effect_on_others(shared: _Shared) -> None:
     module, _, name = shared.limit.partition(".")
     assert isinstance(getattr(importlib.import_module(f"covey.limits.{module}"), name), int | float)
     assert shared.filled_by

@@ -98,7 +98,7 @@ def test_whatever_the_relay_does_nobody_else_is_believed(steps: list[tuple[str, 
 
 @pytest.mark.slow
 @given(_STEPS)
-def test_what_was_only_lost_repeated_and_reordered_ends_well(steps: list[tuple[str, bool, int]]) -> None:
+def test_a_ceremony_survives_loss_repetition_and_reordering(steps: list[tuple[str, bool, int]]) -> None:
     pair = _Pair()
     for what, to_inviter, number in steps:
         if what == "speak":

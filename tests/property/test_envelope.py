@@ -44,7 +44,7 @@ def test_few_lengths_are_left_to_see() -> None:  # accepts: 000.10
 
 
 @given(messages, st.binary(min_size=32, max_size=32), st.binary(min_size=24, max_size=24))
-def test_what_is_sealed_opens_for_its_recipient_alone(message: bytes, ephemeral: bytes, nonce: bytes) -> None:
+def test_only_the_recipient_opens_an_envelope(message: bytes, ephemeral: bytes, nonce: bytes) -> None:
     raw = envelope.seal(message, BOB.noise_public, ephemeral, nonce)
     assert envelope.read_envelope(raw).open(BOB.noise_secret) == message
     with pytest.raises(DecryptionError):

@@ -168,7 +168,9 @@ def _compare(seed: int, count: int, later: int, threshold: int) -> int:
 
 @examples(60)
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 12), st.integers(1, 2))
-def test_who_forgets_judges_as_who_keeps(seed: int, count: int, later: int, threshold: int) -> None:
+def test_a_member_that_forgot_judges_as_one_that_keeps_everything(
+    seed: int, count: int, later: int, threshold: int
+) -> None:
     _compare(seed, count, later, threshold)
 
 

@@ -137,7 +137,9 @@ def test_members_with_the_same_manifests_agree(
 
 
 @given(events)
-def test_what_ends_a_conflict_says_what_all_believed(story: list[tuple[int, int, int, int]]) -> None:  # accepts: 000.17
+def test_the_manifest_that_ends_a_conflict_states_what_all_believed(
+    story: list[tuple[int, int, int, int]],
+) -> None:  # accepts: 000.17
     replicas, written = _play(story)
     for manifest in written:
         for replica in replicas:

@@ -139,7 +139,7 @@ def test_parents_stand_before_children_in_the_order(drafts: list[_Draft]) -> Non
 
 @examples(60)
 @given(_DRAFTS)
-def test_what_counts_is_what_the_rule_says(drafts: list[_Draft]) -> None:
+def test_the_counting_operations_follow_the_rule(drafts: list[_Draft]) -> None:
     written = _written(drafts)
     ids, _, standing = _believed(written)
     held = {each.id: each for each in written if each.id in ids}

@@ -108,9 +108,7 @@ class _Everything:
 
 @examples(100)
 @given(_DRAFTS, _PINS, st.integers(0, 2**32))
-def test_what_is_kept_of_a_history_says_what_reading_all_of_it_says(
-    drafts: list[_Draft], pins: Pins, seed: int
-) -> None:
+def test_incremental_orders_equal_a_full_reading(drafts: list[_Draft], pins: Pins, seed: int) -> None:
     """Whatever lies between, whenever what came, and whatever turns out to be void later."""
     chance = random.Random(seed)
     silent = chance.choice((None, *_PEOPLE))

@@ -106,7 +106,7 @@ def test_damage_is_a_remote_error_or_another_batch(
 
 
 @given(st.text(), st.text(), st.integers() | st.integers(0, 10), st.floats() | st.integers() | st.text() | st.binary())
-def test_what_a_builder_takes_a_reader_gives(name: str, unit: str, time_us: int, value: Value) -> None:
+def test_a_reader_returns_what_a_builder_accepted(name: str, unit: str, time_us: int, value: Value) -> None:
     builder = BatchBuilder()
     clock = ClockReading(bytes(8), 0, 0, ClockKind.ASSERTED)
     try:

@@ -78,7 +78,7 @@ def _head(major: int, argument: int) -> bytes:
 
 
 @given(values)
-def test_what_is_encoded_decodes_to_itself_and_is_the_one_encoding(value: Any) -> None:
+def test_cbor_encoding_is_deterministic_and_round_trips(value: Any) -> None:
     raw = cbor.encode(value)
     assert raw == _deterministic(value)
     depth_fits = _depth(value) <= 8
@@ -97,7 +97,7 @@ def _depth(value: Any) -> int:
 
 
 @given(st.binary(max_size=200))
-def test_what_is_decoded_encodes_to_the_same_bytes(raw: bytes) -> None:
+def test_decoded_cbor_encodes_to_the_same_bytes(raw: bytes) -> None:
     try:
         value = cbor.decode(raw, _BOUND)
     except RemoteError:

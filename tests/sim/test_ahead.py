@@ -125,7 +125,7 @@ _COURSES: tuple[_Course, ...] = (_vote, _destroy)
 
 @pytest.mark.parametrize("course", _COURSES)
 @pytest.mark.parametrize("seed", parameters(range(4)))
-def test_what_overtakes_a_manifest_is_obeyed(tmp_path: Path, seed: int, course: _Course) -> None:
+def test_messages_that_overtake_their_manifest_are_obeyed(tmp_path: Path, seed: int, course: _Course) -> None:
     # accepts: 000.22, 003.34
     course(tmp_path, seed)
 

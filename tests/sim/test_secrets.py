@@ -37,7 +37,7 @@ def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_who_may_read_a_secret_holds_it_and_nobody_else_has_it(tmp_path: Path, seed: int) -> None:
+def test_only_the_intended_devices_hold_a_secret(tmp_path: Path, seed: int) -> None:
     run(tmp_path, seed, SecretWorld)
 
 

@@ -46,7 +46,7 @@ been lost; what the end of a world lets devices say was in no bound; whoever des
 of it word of that, and was away."""
 
 
-def test_what_is_accepted_comes_once(seeds: range, pytestconfig: pytest.Config) -> None:
+def test_every_accepted_message_arrives_once(seeds: range, pytestconfig: pytest.Config) -> None:
     outcomes = list(run_seeds(seeds, jobs=1 if pytestconfig.getoption("--quick") else None))
     assert not [str(outcome) for outcome in outcomes if outcome.violation is not None]
     assert any(outcome.accepted for outcome in outcomes)

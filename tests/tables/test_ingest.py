@@ -154,7 +154,7 @@ def test_boots_and_latest_state_of_a_device_survive_late_data(collector: Collect
     assert round(row["last_seen"].timestamp() * 1e6) == NOW_US + 2_000_000
 
 
-def test_what_two_collectors_got_under_one_number_is_in_the_table_twice(collector: Collector, tables: Path) -> None:
+def test_two_messages_with_one_number_both_reach_the_table(collector: Collector, tables: Path) -> None:
     """Of a card that was written back: one has what its lost life numbered, the other what it goes on with."""
     other = Collector(collector.vault, seed=5, key=collector.key)
     device = Author(collector, 1)
@@ -202,9 +202,7 @@ def test_gaps_list_missing_batches_until_late_data_fills_them(collector: Collect
     assert [(row["state"], row["batches"]) for row in report.sections["gaps"]] == [("closed", 2), ("lost", 1)]
 
 
-def test_what_does_not_belong_together_is_refused_in_one_sentence(
-    collector: Collector, tables: Path, tmp_path: Path
-) -> None:
+def test_mismatched_vault_and_tables_are_refused(collector: Collector, tables: Path, tmp_path: Path) -> None:
     def refused(match: str, vault: Path = collector.vault, key_file: Path = collector.key_file, **options: Any) -> None:
         with pytest.raises(ConfigurationError, match=match):
             ingest(vault, tables, key_file, **options)
@@ -226,7 +224,7 @@ def test_what_does_not_belong_together_is_refused_in_one_sentence(
     refused("is damaged")
 
 
-def test_what_was_deleted_does_not_come_back_and_the_device_goes_on(collector: Collector, tables: Path) -> None:
+def test_deleted_readings_stay_deleted_and_new_ones_arrive(collector: Collector, tables: Path) -> None:
     gone, stays = Author(collector, 1), Author(collector, 2)
     old, other = gone.measure(3), stays.measure(2)
     collector.land(old, other)

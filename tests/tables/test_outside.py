@@ -140,7 +140,7 @@ TAMPERED: dict[str, tuple[Callable[[pa.Table], pa.Table], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", TAMPERED)
-def test_what_is_wrong_in_a_table(scene: Scene, sound: Path, tmp_path: Path, name: str) -> None:
+def test_the_audit_finds_each_fault_in_a_table(scene: Scene, sound: Path, tmp_path: Path, name: str) -> None:
     change, expected = TAMPERED[name]
     tables = tmp_path / "tables"
     shutil.copytree(sound, tables)
@@ -162,7 +162,7 @@ def _in_brief(what: str, names: dict[str, str]) -> str:
     return f"{head}: {changed}" if changed else head
 
 
-def test_what_was_erased_on_purpose_is_neither_lost_nor_unsaid(tmp_path: Path) -> None:
+def test_the_audit_accepts_deliberate_deletion(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.land_everything()
     early, late = tmp_path / "early", tmp_path / "late"
@@ -206,7 +206,7 @@ def test_a_record_that_a_node_says_is_gone_is_found(tmp_path: Path) -> None:
     assert [each.kind for each in scene.audit().findings] == ["unerased"]
 
 
-def test_what_is_wrong_in_a_vault(tmp_path: Path) -> None:
+def test_the_audit_finds_each_fault_in_a_vault(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     land, node = scene.collector.land, scene.collector.node.hex()
     forged = bytearray(scene.ann.measure(3))

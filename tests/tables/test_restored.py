@@ -51,7 +51,7 @@ def test_older_tables_catch_up_from_the_vault(collector: Collector, tables: Path
     assert rows_of(tables, "gaps") == []
 
 
-def test_what_was_deleted_from_the_vault_meanwhile_is_a_loss_with_its_reason(
+def test_segments_deleted_meanwhile_become_gaps_with_a_reason(
     collector: Collector, tables: Path, tmp_path: Path
 ) -> None:
     device = Author(collector, 1)

@@ -91,7 +91,7 @@ def test_a_device_that_is_in_two_vaults_is_in_the_tables_once(tmp_path: Path) ->
     assert sites.findings(north, south) == []
 
 
-def test_what_failed_is_repaired_in_the_vault_that_it_is_of(tmp_path: Path) -> None:
+def test_a_failed_segment_is_repaired_in_its_own_vault(tmp_path: Path) -> None:
     sites = Sites(tmp_path)
     sites.north.land(sites.settled.measure(2))
     path = sites.south.segment_path(sites.south.land(sites.moving.measure(2)))

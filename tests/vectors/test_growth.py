@@ -77,7 +77,7 @@ def test_extension_maps(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("vector", vectors("growth", "acknowledgements"))
-def test_what_a_recipient_could_not_use(vector: dict[str, Any]) -> None:
+def test_acknowledgements_list_unsupported_types(vector: dict[str, Any]) -> None:
     body = bytes.fromhex(vector["bytes"])
     _judge(vector["code"], lambda: Acknowledgement.from_wire(body))
     if vector["code"] is None:
@@ -107,7 +107,7 @@ def test_an_unknown_reason_of_a_loss_is_kept_as_its_number() -> None:
     assert (int(loss.reason), loss.reason.name) == (200, "REASON_200")
 
 
-def test_what_a_kind_after_version_1_says_is_never_malformed(first_operation: Operation) -> None:
+def test_operations_of_later_kinds_are_opaque(first_operation: Operation) -> None:
     for kind in (15, 255):
         body = read_body(replace(first_operation, kind=kind, body=b"\xff"))
         assert isinstance(body, Opaque)

@@ -32,7 +32,7 @@ def test_an_envelope_opens_to_its_message(step: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("vector", vectors("sessions", "refused"))
-def test_what_is_made_of_an_envelope_is_refused(vector: dict[str, Any]) -> None:
+def test_manipulated_envelopes_are_refused(vector: dict[str, Any]) -> None:
     with pytest.raises(RemoteError) as caught:
         _take(bytes.fromhex(vector["bytes"]), _FILE["keys"][vector["to"]])
     assert caught.value.code == vector["code"]

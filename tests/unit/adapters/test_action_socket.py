@@ -62,7 +62,7 @@ def test_the_longest_answer_fits() -> None:
         ["note", [], [], "/bin/sh"],
     ],
 )
-def test_what_is_no_request_is_none(said: list[object]) -> None:
+def test_malformed_requests_are_refused(said: list[object]) -> None:
     with pytest.raises(RemoteError):
         read_request(cbor.encode(said))
 
@@ -70,7 +70,7 @@ def test_what_is_no_request_is_none(said: list[object]) -> None:
 @pytest.mark.parametrize(
     "packet", [b"", b"\xff", bytes(REQUEST_BYTES + 1), cbor.encode([4, 0, b"", False, "", ""]), cbor.encode([0])]
 )
-def test_what_is_no_answer_is_none(packet: bytes) -> None:
+def test_malformed_answers_are_refused(packet: bytes) -> None:
     with pytest.raises(RemoteError):
         ActionAnswer.from_wire(packet)
     with pytest.raises(RemoteError):

@@ -21,7 +21,7 @@ def _book() -> AlertBook:
     return book
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_an_alert_file_reads_back_as_written(tmp_path: Path) -> None:
     path = tmp_path / "alerts.json"
     assert AlertFile(path).read() == AlertBook()
     AlertFile(path).write(_book())
@@ -29,7 +29,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_has_not_changed_is_not_written(tmp_path: Path) -> None:
+def test_an_unchanged_alert_file_is_not_rewritten(tmp_path: Path) -> None:
     path = tmp_path / "alerts.json"
     file = AlertFile(path)
     file.write(_book())

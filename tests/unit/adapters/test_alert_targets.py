@@ -140,7 +140,7 @@ def test_mail_is_sent_to_all_with_an_id_that_stays(mail: int, tmp_path: Path) ->
     assert "Message-ID: <65f-1@covey.invalid>\r\n" in text
 
 
-def test_what_a_mail_server_says_is_not_repeated(mail: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mail_servers_text_is_not_repeated(mail: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Mail, "refuses", True)
     with pytest.raises(AlertTargetError, match=r"refused the alert: 451$"):
         _target(tmp_path, mail_to=("ops@example.org",), mail_server=f"smtp://127.0.0.1:{mail}")(_MESSAGE)
@@ -207,7 +207,7 @@ def test_a_program_that_fails_or_hangs_has_not_taken_it(tmp_path: Path, monkeypa
         {"program": ("page-me",)},
     ],
 )
-def test_what_cannot_be_used_is_said_when_it_is_set_up(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_unusable_alert_targets_are_refused_at_set_up(tmp_path: Path, settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError) as caught:
         alert_targets(AlertsConfig(**settings), tmp_path)
     assert "secret@" not in str(caught.value)

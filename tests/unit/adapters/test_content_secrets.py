@@ -12,7 +12,7 @@ _CONTENT, _OTHER = ContentHash(b"c" * 32), ContentHash(b"o" * 32)
 _OFFER, _RIVAL = OperationId(b"1" * 32), OperationId(b"2" * 32)
 
 
-def test_who_offers_the_same_bytes_with_another_secret_changes_nothing(tmp_path: Path) -> None:
+def test_an_offer_of_the_same_bytes_keeps_the_first_secret(tmp_path: Path) -> None:
     files = ContentFiles(tmp_path / "content")
     with files.locked():
         save_secret(files, _CONTENT, _OFFER, b"s" * 32)

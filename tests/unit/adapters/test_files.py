@@ -22,7 +22,7 @@ def test_a_file_is_replaced_whole_and_may_keep_the_mode_of_the_one_before(tmp_pa
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_what_cannot_be_replaced_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_replacement_is_named_and_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(StorageError, match="cannot write"):
         replace_durably(tmp_path / "folder", b"one", 0o600)

@@ -107,6 +107,6 @@ def test_a_wake_program_receives_only_the_key_and_its_failure_is_reported(tmp_pa
         ((), ("wake",)),
     ],
 )
-def test_what_cannot_be_allowed_is_refused_at_the_start(webhooks: tuple[str, ...], program: tuple[str, ...]) -> None:
+def test_invalid_wake_hooks_are_refused_at_the_start(webhooks: tuple[str, ...], program: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError):
         WakeCaller(webhooks, program, lambda *_: None)

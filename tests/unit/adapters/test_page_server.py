@@ -109,7 +109,7 @@ def test_a_stream_ends_with_its_reader_though_there_is_nothing_to_tell(
     assert (tmp_path / "gone").read_text() == "me"
 
 
-def test_what_members_wrote_reorders_no_page(serve: Callable[..., PageServer]) -> None:
+def test_control_characters_of_members_do_not_reach_the_page(serve: Callable[..., PageServer]) -> None:
     page = serve()
     asked = "/fleet?label=gate%E2%80%AEevil%C2%9B31m"
     _, _, content = _ask(page, asked, Cookie=_enter(page))
@@ -159,7 +159,7 @@ def test_it_reads_only_and_serves_nothing_else(serve: Callable[..., PageServer])
     assert _ask(page, "/device?key=1", Cookie=cookie)[::2] == (404, b"no device 1\n")
 
 
-def test_what_changes_something_is_asked_by_the_page_alone(serve: Callable[..., PageServer]) -> None:
+def test_only_the_page_itself_may_change_something(serve: Callable[..., PageServer]) -> None:
     page = serve()
     cookie, origin = _enter(page), page.url.rstrip("/")
     assert _ask(page, "/accept?group=1", "POST", Cookie=cookie, Origin=origin)[::2] == (200, b'{"accepted": "1"}')
@@ -214,7 +214,7 @@ def test_others_come_by_tls_and_a_password(serve: Callable[..., PageServer], tmp
     assert _ask(page, "/", context=context, Cookie=headers["Set-Cookie"].partition(";")[0])[0] == 200
 
 
-def test_what_cannot_be_served_is_said(serve: Callable[..., PageServer], tmp_path: Path) -> None:
+def test_a_page_that_cannot_be_served_is_an_error(serve: Callable[..., PageServer], tmp_path: Path) -> None:
     page = serve()
     with pytest.raises(ConfigurationError, match="cannot listen on"):
         PageServer(Listen("127.0.0.1", page.port), tmp_path, {}, {}, {}, lambda _: None)

@@ -34,7 +34,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     goes.set()
 
 
-def test_who_waits_hears_for_how_long(held: threading.Event) -> None:
+def test_making_a_patch_reports_progress(held: threading.Event) -> None:
     waited = list[float]()
 
     def note(seconds: float) -> None:
@@ -48,7 +48,7 @@ def test_who_waits_hears_for_how_long(held: threading.Event) -> None:
     assert waited == sorted(waited)
 
 
-def test_who_waits_can_end_it_at_once(held: threading.Event) -> None:
+def test_making_a_patch_can_be_interrupted(held: threading.Event) -> None:
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 

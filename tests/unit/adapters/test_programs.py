@@ -89,7 +89,7 @@ def _reads(content: bytes, *argv: str) -> RunningProgram:
 
 
 @pytest.mark.parametrize("content", [b"hunter2\n", b"k" * MAXIMUM_ACTION_INPUT_BYTES], ids=["a line", "the most"])
-def test_what_it_is_to_read_comes_by_its_standard_input_and_ends(content: bytes) -> None:
+def test_a_program_reads_its_input_to_the_end(content: bytes) -> None:
     code = "import os,sys; sys.stdout.buffer.write(sys.stdin.buffer.read()); print(sorted(os.listdir('/proc/self/fd')))"
     end = _ended(_reads(content, *_python(code)))
     assert end.output == content + b"['0', '1', '2', '3']\n"
@@ -157,7 +157,7 @@ def test_at_its_time_it_ends_with_all_its_children(tmp_path: Path) -> None:
     assert not any(map(_is_running, family))
 
 
-def test_what_it_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+def test_a_programs_children_end_with_it(tmp_path: Path) -> None:
     marker = tmp_path / "pids"
     end = _run(*_python(_FAMILY + "sys.exit(5)", str(marker)))
     assert (end.code, end.timed_out) == (5, False)
@@ -207,7 +207,7 @@ def test_of_its_output_the_beginning_is_kept() -> None:
     assert end.output == b"a" * 1_000 + b"b" * 24
 
 
-def test_what_writes_for_ever_holds_nothing_up() -> None:
+def test_endless_output_is_bounded() -> None:
     running = _start(*_python("while True: print('a' * 10_000)"))
     for _ in range(20):
         assert running.look(_START_US) is None
@@ -223,7 +223,7 @@ def test_memory_has_its_bound() -> None:
     assert b"MemoryError" in end.output
 
 
-def test_what_cannot_be_run_says_so(tmp_path: Path) -> None:
+def test_a_program_that_cannot_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ActionError) as caught:
         _start_path(tmp_path / "none")
     assert caught.value.code == NOT_STARTED

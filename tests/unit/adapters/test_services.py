@@ -27,7 +27,7 @@ def _run(folder: Path) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.splitlines()
 
 
-def test_what_root_asks_for_is_done_by_the_owner_and_its_end_comes_back(tmp_path: Path) -> None:
+def test_root_runs_commands_as_the_states_owner(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         os.chown(tmp_path, _NOBODY, _NOBODY)
         assert _run(tmp_path) == (7, [f"{_NOBODY} [{_NOBODY}]", "0 7"])

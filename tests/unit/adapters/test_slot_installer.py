@@ -311,7 +311,7 @@ def test_after_a_kill_or_power_cut_the_old_or_the_new_version_runs_and_is_named(
     assert outcomes == ({_OLD, _NEW} if is_connected else {_OLD})
 
 
-def test_what_cannot_be_built_leaves_nothing_on_the_disk_and_says_why(
+def test_a_failed_installation_leaves_nothing_on_the_disk(
     site: tuple[Path, Path, bytes], store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slots, first, package = site

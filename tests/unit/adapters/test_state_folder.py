@@ -44,7 +44,7 @@ def test_a_crash_half_way_changes_nothing(
 
 
 @pytest.mark.parametrize("asked", ["identity", "settings", "doors"])
-def test_who_has_no_device_of_their_own_is_led_to_the_machines(
+def test_a_user_without_a_device_is_led_to_the_machines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     """As a member of the agent's group, whose own state folder is empty; `covey init` would make a second device."""

@@ -66,7 +66,7 @@ def test_a_timeout_is_reported(service: Service) -> None:
     assert end.timed_out
 
 
-def test_what_was_refused_was_not_started(service: Service) -> None:
+def test_a_refused_action_was_not_started(service: Service) -> None:
     program, _ = service.asked()
     service.channel.send(ActionAnswer(ActionOutcome.REFUSED, code=NOT_ALLOWED, why="no").to_wire())
     with pytest.raises(ActionError, match="no") as caught:
@@ -85,7 +85,7 @@ def test_no_answer_leaves_it_unknown(service: Service, packet: bytes) -> None:
     assert end.code is None
 
 
-def test_who_does_not_answer_in_time_is_left(service: Service) -> None:
+def test_an_unanswered_action_ends_in_time(service: Service) -> None:
     program, _ = service.asked()
     assert program.look(60_000_000) is None, "it may still be ended, and say so"
     end = program.look(_LATE_US)
@@ -101,7 +101,7 @@ def test_an_agent_that_ends_asks_for_the_end_and_hears_of_it(service: Service) -
     assert service.channel.recv(1) == b""
 
 
-def test_who_is_not_there_starts_nothing(service: Service, tmp_path: Path) -> None:
+def test_a_missing_service_starts_nothing(service: Service, tmp_path: Path) -> None:
     assert service.programs.answer()
     service.close()
     with pytest.raises(ActionError) as caught:

@@ -24,7 +24,7 @@ def test_a_listener_is_woken_until_it_is_closed(tmp_path: Path) -> None:
     pipe.close()
 
 
-def test_who_wakes_it_waits_for_nobody_and_writes_into_no_file(tmp_path: Path) -> None:
+def test_waking_does_not_block_or_write_files(tmp_path: Path) -> None:
     wake_agent(tmp_path / "wake.pipe")
     file, link = tmp_path / "file", tmp_path / "link"
     file.write_bytes(b"as it was")
@@ -34,7 +34,7 @@ def test_who_wakes_it_waits_for_nobody_and_writes_into_no_file(tmp_path: Path) -
     assert file.read_bytes() == b"as it was"
 
 
-def test_what_a_dead_agent_left_is_no_hindrance(tmp_path: Path) -> None:
+def test_a_dead_agents_pipe_is_replaced(tmp_path: Path) -> None:
     path, woken = tmp_path / "wake.pipe", Event()
     path.write_bytes(b"")
     pipe = WakePipe(path, woken.set)

@@ -140,7 +140,7 @@ def test_state_options_stand_before_or_after_the_action(tmp_path: Path) -> None:
         assert covey(*words).stdout == "one\n", words
 
 
-def test_what_needs_no_name(tmp_path: Path) -> None:
+def test_the_list_action_is_the_default(tmp_path: Path) -> None:
     state = str(tmp_path / "device")
     assert covey("init", "--state", state).code == 0
     assert covey("relay", "set", "mqtt://a", "--state", state).code == 0

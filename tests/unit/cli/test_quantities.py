@@ -16,7 +16,7 @@ def test_seconds_need_no_unit(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "nan", "inf", "1y", "1e3"])
-def test_what_is_no_time(text: str) -> None:
+def test_a_text_that_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a quantity") as refused:
         read_seconds("--timeout", text)
     assert refused.value.hint == "write it like 90, 90s, 10m or 1h"

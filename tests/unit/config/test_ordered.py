@@ -11,7 +11,7 @@ _LOCAL = [key for key, about in settings().items() if about.local]
 
 
 @pytest.mark.parametrize("key", _LOCAL)
-def test_what_is_the_owners_alone_is_in_no_list(key: str) -> None:
+def test_no_list_covers_settings_that_belong_to_the_owner(key: str) -> None:
     assert not allowed(("*", key), key)
 
 

@@ -105,7 +105,7 @@ def test_two_of_one_name_are_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["sensor = 3", '[sensor]\nname = "a"\nkind = "hwmon"', "sensor = [1]"])
-def test_what_is_no_table_of_sensors_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_malformed_table_of_sensors_is_refused(tmp_path: Path, text: str) -> None:
     folder = _folder(tmp_path, text)
     with pytest.raises(ConfigurationError):
         folder.configuration.sensors(), folder.configuration.config()

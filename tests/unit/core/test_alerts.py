@@ -50,7 +50,7 @@ def test_a_trouble_that_ends_early_is_not_reported() -> None:
     assert _look(book, {}, _START_US + 2 * _SETTLE_US) == []
 
 
-def test_what_is_not_known_ends_nothing() -> None:
+def test_an_unknown_state_ends_no_alert() -> None:
     book = AlertBook()
     _look(book, {_subject(): _SILENT}, _START_US)
     _look(book, {_subject(): _SILENT}, _START_US + _SETTLE_US)
@@ -77,7 +77,7 @@ def test_a_storm_is_one_message_and_so_is_its_end() -> None:
     assert (ended.ended, len(ended.episodes)) == (True, 400)
 
 
-def test_what_trickles_in_is_gathered() -> None:
+def test_a_trickle_of_alerts_is_gathered() -> None:
     book, notices = AlertBook(), []
     for second in range(0, 900, 10):
         found: dict[Subject, AlertFinding | None] = {
@@ -95,7 +95,7 @@ def test_a_clock_that_is_set_back_silences_no_alert_permanently() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_remembered_is_bounded() -> None:
+def test_remembered_authors_are_bounded() -> None:
     book = AlertBook()
     found: dict[Subject, AlertFinding | None] = {_subject(number): _SILENT for number in range(ALERT_EPISODES + 1)}
     book.look(found.items(), {subject.device for subject in found}, _START_US, _SETTLE_US)

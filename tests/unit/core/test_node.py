@@ -274,7 +274,7 @@ def test_a_member_that_lands_nothing_leaves_telemetry_with_its_sender(make: Make
     assert collector.store.landing.size() == 0
 
 
-def test_what_cannot_be_sent_is_refused_at_once(make: Make) -> None:
+def test_messages_beyond_the_outbox_are_refused(make: Make) -> None:
     ann, ben = make("ann", outbox_bytes=3_000), make("ben")
     group_id = found(ann, ben)
     with pytest.raises(UnknownGroupError):
@@ -389,7 +389,7 @@ def test_another_process_may_queue(make: Make) -> None:
     assert ben.inbox() == [b"from the shell"]
 
 
-def test_what_another_process_takes_out_of_a_queue_is_not_sent_again(make: Make) -> None:
+def test_a_message_another_process_withdrew_is_not_sent(make: Make) -> None:
     ann, collector = make("ann"), make("collector", collects=True)
     group_id = found(ann, collector)
     for number in range(3):

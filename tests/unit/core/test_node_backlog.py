@@ -71,7 +71,7 @@ def _second(gateway: Device, collector: Device, slots: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_what_is_measured_now_overtakes_a_backlog(make: Make) -> None:
+def test_new_readings_overtake_a_backlog(make: Make) -> None:
     """After an outage: a batch each 5 s, and 3,000 of before over a link that carries 50 a second."""
     gateway, collector = make("gateway"), make("collector", collects=True)
     group_id = found(gateway, collector)
@@ -99,7 +99,7 @@ def test_what_is_measured_now_overtakes_a_backlog(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_measured_now_overtakes_what_waited_for_a_collector(make: Make) -> None:
+def test_new_readings_overtake_those_that_awaited_a_collector(make: Make) -> None:
     """The relay could be reached all the while; the collector was away."""
     gateway, collector = make("gateway"), make("collector", collects=True)
     group_id = found(gateway, collector)
@@ -169,7 +169,7 @@ def test_a_window_at_a_time_is_in_flight_and_in_order(make: Make) -> None:
     assert places == sorted(places)
 
 
-def test_what_a_transaction_dropped_that_was_rolled_back_is_still_sent(make: Make) -> None:
+def test_a_rollback_keeps_a_dropped_batch(make: Make) -> None:
     """Room is made for a batch by dropping the oldest one; then a second batch does not fit, and neither is taken."""
     ann, collector = make("ann", outbox_bytes=4_000), make("collector", collects=True)
     group_id = found(ann, collector)
@@ -189,7 +189,7 @@ def test_what_a_transaction_dropped_that_was_rolled_back_is_still_sent(make: Mak
 
 
 @pytest.mark.slow
-def test_what_overtakes_a_backlog_makes_nobody_doubt_it(make: Make) -> None:
+def test_overtaking_a_backlog_raises_no_doubt(make: Make) -> None:
     """A window of a long backlog is taken, its acknowledgement lost, and a control message far ahead comes then."""
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)

@@ -58,7 +58,7 @@ def test_a_blob_for_a_board_waits_at_the_collector_until_the_board_has_it(fleet:
     assert fleet.collector.store.outbox.totals()[0] == 0
 
 
-def test_what_a_collector_has_for_a_board_of_its_own_goes_by_no_relay(fleet: Fleet) -> None:
+def test_a_collectors_messages_for_its_own_board_use_no_relay(fleet: Fleet) -> None:
     collector = fleet.collector
     with collector.store.transaction():
         collector.node.forward(fleet.board.key, collector.key, fleet.telemetry(), collector.now)
@@ -101,7 +101,7 @@ def test_a_blob_to_one_member_goes_to_no_other(fleet: Fleet) -> None:
     assert fleet.gate.store.outbox.recipients() == [fleet.other.key]
 
 
-def test_what_waits_for_a_removed_board_goes(fleet: Fleet) -> None:
+def test_messages_for_a_removed_board_are_dropped(fleet: Fleet) -> None:
     _send_down(fleet, b"never")
 
     def edit(draft: GroupManifest, epoch_id: EpochId) -> GroupManifest:

@@ -116,7 +116,7 @@ def test_a_resumption_continues_what_came_and_scatters_nothing(make: Make) -> No
 
 
 @pytest.mark.slow
-def test_what_a_link_remembers_is_bounded(make: Make) -> None:
+def test_a_links_memory_is_bounded(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     number = 9_000

@@ -87,7 +87,7 @@ def _blobs(device: DurableDevice, group_id: GroupId, prefix: bytes, count: int) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("lost", "queued"), [(1, 1), (9, 5), (9, 9), (9, 40), (1, 40)])
-def test_what_is_numbered_twice_comes(make: Make, lost: int, queued: int) -> None:
+def test_messages_with_reused_numbers_arrive(make: Make, lost: int, queued: int) -> None:
     """A card that was written back lost what the lost life had numbered: 38 readings, 9 blobs."""
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -144,7 +144,7 @@ def test_a_later_message_that_comes_first_hides_none(make: Make, first: int) -> 
     assert ann.store.outbox.totals()[0] == 0
 
 
-def test_what_a_relay_kept_of_the_lost_life_comes_in_between(make: Make) -> None:
+def test_messages_of_the_lost_state_arrive_in_between(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     image = _image(ann)
@@ -251,7 +251,7 @@ def test_a_restored_device_recovers_beyond_the_recipients_imprints(make: Make) -
     assert ann.store.outbox.totals()[0] == 0
 
 
-def test_what_waited_in_the_image_comes_once(make: Make) -> None:
+def test_messages_waiting_in_the_image_arrive_once(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     carry(ann, ben)
@@ -350,7 +350,7 @@ def _batches(landed: list[Message]) -> set[int]:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_a_restored_collector_had_acknowledged_comes_again(make: Make, restarts: bool) -> None:
+def test_messages_a_restored_collector_lost_are_sent_again(make: Make, restarts: bool) -> None:
     """A hub that was restored from a backup fourteen minutes old once lost thirteen minutes of readings."""
     pi, hub = make("pi"), make("hub", collects=True)
     group_id = found(pi, hub)

@@ -70,7 +70,7 @@ def test_the_devices_sequence_has_gaps_that_mean_nothing(make: Make) -> None:  #
     assert "lost_messages" not in ben.store.counters.values()
 
 
-def test_what_an_application_calls_its_objects_stays_between_it_and_its_peers(make: Make) -> None:  # accepts: 001.14
+def test_object_names_are_visible_to_peers_only(make: Make) -> None:  # accepts: 001.14
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     ann.blob(group_id, b"object-17: hello")

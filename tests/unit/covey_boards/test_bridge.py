@@ -322,7 +322,7 @@ def test_a_report_has_a_bound() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"\x80", b"\x81\x18\x63", b"\x82\x01\x02", bytes(300)])
-def test_what_is_no_message_is_dropped_and_the_line_goes_on(gateway: Gateway, content: bytes) -> None:
+def test_a_malformed_message_does_not_stop_the_line(gateway: Gateway, content: bytes) -> None:
     gateway.enrol()
     assert gateway.board.link.send(content) is not None
     gateway.board.measure()
@@ -425,7 +425,7 @@ def test_a_gateway_receives_errors_of_a_board_that_cannot_start(gateway: Gateway
     assert (board.trouble, board.up) == ("start: OSError 28", False)
 
 
-def test_what_a_boards_earlier_life_lost_reaches_the_vault(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losses_of_a_boards_earlier_life_reach_the_vault(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     gateway.enrol()
     board = gateway.board
     assert board.collector is not None

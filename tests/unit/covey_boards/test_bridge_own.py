@@ -65,7 +65,7 @@ def test_a_blob_goes_down_the_line_and_waits_until_the_board_has_it(hub: Hub) ->
 
 
 @pytest.mark.slow
-def test_what_a_board_leaves_unanswered_goes_again_without_a_relay(hub: Hub) -> None:
+def test_unanswered_messages_go_again_without_a_relay(hub: Hub) -> None:
     hub.board.deaf = True
     hub.send(b"again")
     hub.run(0.5)
@@ -75,7 +75,7 @@ def test_what_a_board_leaves_unanswered_goes_again_without_a_relay(hub: Hub) -> 
     assert (hub.board.blobs, hub.queued) == ([b"again"], 0)
 
 
-def test_what_is_on_the_line_does_not_go_again_for_a_relay_that_comes_or_goes(hub: Hub) -> None:
+def test_a_relays_reconnection_repeats_nothing_on_the_line(hub: Hub) -> None:
     hub.board.deaf = True
     hub.send(b"once")
     hub.run(0.1)
@@ -101,7 +101,7 @@ def test_a_sleeper_has_what_waits_when_it_wakes(hub: Hub) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_under_way_when_the_line_broke_goes_at_once_when_it_is_back(hub: Hub) -> None:
+def test_messages_interrupted_by_a_broken_line_go_again(hub: Hub) -> None:
     hub.board.deaf = True
     hub.send(b"twice")
     hub.run(0.1)

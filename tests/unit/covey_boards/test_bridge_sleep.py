@@ -23,7 +23,7 @@ def _sleep(gateway: Gateway, milliseconds: int) -> None:
 
 
 @pytest.mark.slow
-def test_what_comes_for_a_sleeper_waits_until_it_wakes(gateway: Gateway) -> None:
+def test_messages_for_a_sleeping_board_wait(gateway: Gateway) -> None:
     gateway.board.measure()
     gateway.run(0.5)
     _sleep(gateway, 60_000)
@@ -40,7 +40,7 @@ def test_what_comes_for_a_sleeper_waits_until_it_wakes(gateway: Gateway) -> None
 
 
 @pytest.mark.slow
-def test_who_does_not_wake_in_time_is_gone_and_told_once(gateway: Gateway) -> None:
+def test_a_board_that_does_not_wake_is_reported_once(gateway: Gateway) -> None:
     _sleep(gateway, 60_000)
     gateway.run(170)
     assert gateway.device.store.boards.all()[0].up

@@ -118,7 +118,7 @@ def test_a_stranger_that_oversleeps_leaves_no_line_in_the_log(gateway: NetworkGa
     assert gateway.reports == []
 
 
-def test_what_lies_there_of_strangers_goes_with_the_next_start(gateway: NetworkGateway) -> None:
+def test_notes_about_strangers_end_with_the_next_start(gateway: NetworkGateway) -> None:
     member = gateway.come("shed", "udp:192.0.2.7:7425")
     gateway.come("stranger", "udp:198.51.100.1:9")
     gateway.run(2.5)

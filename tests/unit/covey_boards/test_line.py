@@ -71,7 +71,7 @@ def test_it_outlasts_the_agent_and_is_no_other_ports(gateway: Gateway) -> None:
     assert [each[:2] for each in unnamed_boards(conditions, ["/dev/ttyTEST"], now_us)] == [("/dev/ttyTEST", _TROUBLE)]
 
 
-def test_what_strangers_say_is_not_kept(gateway: Gateway) -> None:
+def test_strangers_statements_are_not_kept(gateway: Gateway) -> None:
     line = Line(MemoryLine(BoardOnLine("stranger"), UDP_PREFIX + "192.168.1.9:7425"))
     line.trouble, line.is_strange = "buy this", True
     UnnamedBoards(gateway.device.store).look(line, gateway.device.now)

@@ -92,7 +92,7 @@ def test_nothing_can_be_sent_while_nobody_is_there(tmp_path: Path) -> None:
     link.stop()
 
 
-def test_what_waits_for_a_board_has_a_bound(board: PtyBoard, owner: Owner) -> None:
+def test_messages_waiting_for_a_board_are_bounded(board: PtyBoard, owner: Owner) -> None:
     owner.until(lambda: owner.ups)
     message = messages.to_line(messages.DELIVER, bytes(3_000))
     taken = [owner.link.send(message) for _ in range(200)]

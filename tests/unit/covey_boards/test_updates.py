@@ -84,7 +84,7 @@ def test_a_board_that_says_something_else_each_time_is_noted_seldom(gateway: _Ga
 
 
 @pytest.mark.slow
-def test_what_came_too_soon_to_be_noted_is_asked_for_again(gateway: _Gateway, device: Device) -> None:
+def test_an_early_firmware_answer_is_asked_for_again(gateway: _Gateway, device: Device) -> None:
     updates, digest = gateway.updates(device), read_image(gateway.image.read_bytes()).digest
     assert updates.next_message(_BOARD, _later(0)) is not None
     updates.receive(_BOARD, digest, RECEIVING, 0, "", device.node, _later(0))
@@ -114,7 +114,7 @@ def test_a_part_is_under_way_once_however_often_it_is_asked_for(gateway: _Gatewa
 
 
 @pytest.mark.slow
-def test_who_is_in_no_group_is_brought_no_firmware_and_leaves_nothing(gateway: _Gateway, device: Device) -> None:
+def test_a_board_in_no_group_gets_no_firmware(gateway: _Gateway, device: Device) -> None:
     member, stranger = _Talker("orchard"), _Talker("mallory")
     keys = [key_text("sign", member.key), key_text("noise", member.keys.noise_public)]
     gateway.ok("group", "add", *keys, "--label", "orchard", "--capability", "board")

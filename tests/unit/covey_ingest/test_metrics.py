@@ -60,9 +60,7 @@ def test_forty_slow_connections_keep_no_scraper_out() -> None:
             assert "covey_ingest_readings_total" in answer.read().decode()
 
 
-def test_where_metrics_cannot_go_is_said_before_anything_starts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unwritable_metrics_file_is_refused_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ConfigurationError, match="cannot go"):
         IngestMetrics(tmp_path / "nowhere" / "covey.prom")
     words = [str(tmp_path), str(tmp_path / "tables"), "--key-file", str(tmp_path / "no.key")]

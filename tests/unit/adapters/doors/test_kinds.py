@@ -66,7 +66,7 @@ def test_its_settings_are_checked_as_ours_are(tmp_path: Path, keys: dict[str, ob
         open_door(entry, tmp_path)
 
 
-def test_what_is_no_kind_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_door_kind_is_refused(tmp_path: Path) -> None:
     (entry,) = read_doors([("x", {"name": "away", "kind": "wrong"})])
     with pytest.raises(TypeError, match="is not a DoorKind"):
         open_door(entry, tmp_path)

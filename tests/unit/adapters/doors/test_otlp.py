@@ -119,7 +119,7 @@ def test_nothing_is_posted_where_nothing_is_a_number(web: Receiver, tmp_path: Pa
     assert web.posts == []
 
 
-def test_what_was_rejected_of_what_was_taken_is_counted(web: Receiver, tmp_path: Path) -> None:
+def test_readings_that_the_receiver_rejects_are_counted(web: Receiver, tmp_path: Path) -> None:
     message = _message(_KEY, DoorReading("t", "", _NOW_US, 1.0))
     some, negative = ExportMetricsServiceResponse(), ExportMetricsServiceResponse()
     some.partial_success.rejected_data_points = 700

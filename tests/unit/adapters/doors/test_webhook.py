@@ -72,7 +72,7 @@ def test_a_token_goes_with_each_batch_over_one_connection(web: Receiver, tmp_pat
     "begins",
     [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n", b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"],
 )
-def test_what_answers_byte_by_byte_has_not_taken_it(
+def test_a_receiver_that_answers_byte_by_byte_times_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: bytes
 ) -> None:
     monkeypatch.setattr("covey.adapters.doors.http_post.DOOR_SEND_SECONDS", 0.2)
@@ -89,7 +89,9 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_once_more(web: Receive
 
 
 @pytest.mark.parametrize(("answer", "refused"), [(302, False), (404, False), (500, False), (400, True), (413, True)])
-def test_what_answers_otherwise_has_not_taken_it(web: Receiver, tmp_path: Path, answer: int, *, refused: bool) -> None:
+def test_only_a_success_answer_counts_as_delivered(
+    web: Receiver, tmp_path: Path, answer: int, *, refused: bool
+) -> None:
     web.answers = [answer]
     web.headers = {"Location": "/elsewhere"}
     with pytest.raises(DoorError, match=f"^127.0.0.1 answered with HTTP status {answer}$") as caught:
@@ -98,7 +100,7 @@ def test_what_answers_otherwise_has_not_taken_it(web: Receiver, tmp_path: Path, 
     assert len(web.posts) == 1, "no redirection is followed"
 
 
-def test_what_cannot_be_used_is_said_before_anything_is_sent(web: Receiver, tmp_path: Path) -> None:
+def test_unusable_webhook_options_are_refused_before_sending(web: Receiver, tmp_path: Path) -> None:
     for options, why in (
         (Webhook(url="ftp://example.org/"), "must be a http"),
         (Webhook(url="https://user:word@example.org/"), "without a password"),

@@ -72,7 +72,7 @@ def test_whether_a_connection_stays_is_as_the_client_says(raw: bytes, open_after
         (START + b"Name: x\r\n" * 101 + b"\r\n", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE),
     ],
 )
-def test_what_could_be_read_in_two_ways_is_refused(raw: bytes, status: HTTPStatus) -> None:
+def test_ambiguous_requests_are_refused(raw: bytes, status: HTTPStatus) -> None:
     with pytest.raises(HeadError) as refused:
         _read(raw)
     assert refused.value.status is status

@@ -142,7 +142,7 @@ def test_the_passphrase_comes_from_systemd_or_a_private_file(tmp_path: Path, mon
 
 
 @pytest.mark.processes
-def test_what_is_typed_is_not_echoed() -> None:  # accepts: 002.27
+def test_the_passphrase_is_not_echoed() -> None:  # accepts: 002.27
     master, slave = pty.openpty()
     script = "from covey.adapters.keys.identity_file import find_passphrase as f; print(len(f(None, twice=True)))"
     command = [sys.executable, "-c", script]

@@ -98,7 +98,7 @@ def test_a_secret_of_another_users_agent_keeps_its_owner(tmp_path: Path) -> None
     assert refused.value.hint == f"run the command as the user who owns {folder}: sudo -u '#12345' covey …"
 
 
-def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
+def test_a_key_file_must_be_a_regular_file(tmp_path: Path) -> None:
     write_secret(tmp_path / "real", SECRET)
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "folder").mkdir()
@@ -186,7 +186,7 @@ def test_a_damaged_key_file_is_restored_from_its_copy(tmp_path: Path, name: str)
     assert path.read_bytes() == content
 
 
-def test_what_is_damaged_twice_is_refused(tmp_path: Path) -> None:
+def test_an_identity_damaged_in_both_copies_is_refused(tmp_path: Path) -> None:
     folder = _folder(tmp_path)
     for name in ("identity.key", "identity.key.copy"):
         (folder.path / name).write_bytes(bytes(35))

@@ -65,7 +65,7 @@ def test_a_peer_gives_any_range_of_what_it_has_to_who_knows_the_hash(server: Lan
         assert _read(peer, HASH, 5, 9) == CONTENT[5:9], "it is asked again after that"
 
 
-def test_what_is_no_longer_offered_is_not_given(server: LanServer) -> None:
+def test_a_withdrawn_file_is_not_served(server: LanServer) -> None:
     with closing(LanPeer(HOST, server.port, OWN)) as peer:
         assert _read(peer, HASH, 0, 1) == CONTENT[:1]
         server.offer({})
@@ -137,7 +137,7 @@ def test_a_peer_that_fetches_a_file_gives_what_has_come_to_who_waits_for_it(serv
 
 @pytest.mark.parametrize("damaged", [0, CHUNK_BYTES, 2 * CHUNK_BYTES + 7])
 # accepts: 003.72
-def test_what_is_damaged_here_is_not_given(server: LanServer, tmp_path: Path, damaged: int) -> None:
+def test_a_damaged_chunk_is_not_served(server: LanServer, tmp_path: Path, damaged: int) -> None:
     """A chunk is compared with the index before it is given, and the file's keeper hears of the damage."""
     noticed: list[ContentHash] = []
     server.damaged = noticed.append
@@ -203,7 +203,7 @@ def test_a_connection_for_which_no_thread_begins_costs_no_place(
         assert _read(peer, HASH, 0, 1) == CONTENT[:1]
 
 
-def test_who_is_not_of_a_private_network_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lan_server_answers_private_networks_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.adapters.lan.server.is_near", lambda _address: False)
     with (
         closing(LanServer(HOST, 0)) as server,

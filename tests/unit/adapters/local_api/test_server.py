@@ -112,7 +112,7 @@ def test_a_length_that_is_no_number_is_refused(serve: Callable[..., Path], lengt
 
 
 @pytest.mark.parametrize("begun", [b"", b"POST /si", _request(3), _request(3) + b"a"])
-def test_who_comes_has_the_place_of_who_dawdles_longest(
+def test_a_newcomer_takes_the_place_of_the_slowest_connection(
     serve: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, begun: bytes
 ) -> None:
     awaited: SimpleQueue[Phase] = SimpleQueue()

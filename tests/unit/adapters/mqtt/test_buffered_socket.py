@@ -29,7 +29,7 @@ def _all_of(theirs: socket.socket) -> bytes:
     return b"".join(iter(lambda: theirs.recv(65_536), b""))
 
 
-def test_what_came_at_once_is_given_out_as_it_is_asked_for(pair: Pair) -> None:
+def test_one_read_serves_several_requests(pair: Pair) -> None:
     buffered, theirs = pair
     theirs.sendall(b"\x30\x05hello\x30")
     assert not buffered.holds
@@ -74,7 +74,7 @@ def test_of_what_a_full_socket_does_not_take_a_bounded_part_waits_and_all_of_it_
     assert came == sent
 
 
-def test_what_waits_is_written_when_it_is_closed(pair: Pair) -> None:
+def test_closing_writes_what_is_buffered(pair: Pair) -> None:
     buffered, theirs = pair
     buffered.send(b"farewell")
     buffered.close()
@@ -82,7 +82,7 @@ def test_what_waits_is_written_when_it_is_closed(pair: Pair) -> None:
     assert buffered.fileno() == -1
 
 
-def test_who_has_gone_is_no_reason_not_to_close(pair: Pair) -> None:
+def test_closing_works_after_the_peer_has_gone(pair: Pair) -> None:
     buffered, theirs = pair
     theirs.close()
     buffered.send(b"to nobody")

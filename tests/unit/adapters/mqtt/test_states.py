@@ -117,7 +117,7 @@ def test_a_connection_goes_where_its_table_says(state: type, event: Event) -> No
         assert type(connection._state) is following
 
 
-def test_what_comes_after_the_end_changes_nothing() -> None:
+def test_events_after_the_end_change_nothing() -> None:
     for event in CONNECTION[Ended]:
         with _connection(STATES[Ended]) as connection:
             EVENTS[event](connection)

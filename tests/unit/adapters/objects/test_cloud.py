@@ -89,9 +89,7 @@ def test_each_chunk_is_given_when_it_has_come_and_one_request_brings_a_part(slow
 
 
 @pytest.mark.slow
-def test_what_has_come_before_a_link_broke_is_kept_and_the_next_read_goes_on_behind_it(
-    slow: SlowStore, store: CloudStore
-) -> None:
+def test_a_read_continues_after_a_broken_link(slow: SlowStore, store: CloudStore) -> None:
     slow.patience_s = 0.0
     for _ in range(3):
         slow.chunks.release()

@@ -17,7 +17,7 @@ HASH = bytes(range(32))
 
 
 @pytest.mark.parametrize("size", [1, CHUNK_BYTES, STORED_PART_BYTES, STORED_PART_BYTES + 1, 3 * STORED_PART_BYTES - 7])
-def test_what_was_put_is_read_from_any_position(tmp_path: Path, size: int) -> None:
+def test_a_stored_file_reads_from_any_position(tmp_path: Path, size: int) -> None:
     content, store = random.Random(size).randbytes(size), ContentStore(DirectoryStore(tmp_path))
     assert store.read(HASH, 0, size) is None
     store.put(HASH, io.BytesIO(content))

@@ -26,7 +26,7 @@ def test_an_object_comes_back(tmp_path: Path) -> None:
     assert store.get("nodes/ab12/segments/000001.seg", 6) == b""
 
 
-def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+def test_a_missing_object_is_none(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path / "vault")
     assert store.get("nodes/ab12/manifest", 10) is None
     assert list(store.keys("")) == []
@@ -63,7 +63,7 @@ def test_an_object_longer_than_expected_is_refused(tmp_path: Path) -> None:
         "a" * 256,
     ],
 )
-def test_what_is_no_key_touches_nothing(tmp_path: Path, key: str) -> None:
+def test_an_invalid_key_touches_no_file(tmp_path: Path, key: str) -> None:
     store = DirectoryStore(tmp_path / "vault")
     with pytest.raises(MalformedError):
         store.put(key, b"x")
@@ -92,7 +92,7 @@ def test_keys_pass_over_what_is_no_object(tmp_path: Path) -> None:
     assert list(store.keys("")) == ["a/1"]
 
 
-def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
+def test_the_store_reads_regular_files_only(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("/etc/hostname")

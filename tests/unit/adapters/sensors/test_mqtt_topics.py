@@ -45,9 +45,7 @@ def _subscribed(sensor: MqttTopics) -> None:
 
 
 @pytest.mark.broker
-def test_what_is_not_committed_comes_once_more_and_what_is_does_not(
-    broker: OpenBroker, opened: Callable[[], MqttTopics]
-) -> None:
+def test_only_uncommitted_messages_are_delivered_again(broker: OpenBroker, opened: Callable[[], MqttTopics]) -> None:
     with closing(opened()) as sensor:
         _subscribed(sensor)
         broker.publish("z/a", '{"v": 1}')
@@ -63,7 +61,7 @@ def test_what_is_not_committed_comes_once_more_and_what_is_does_not(
 
 
 @pytest.mark.broker
-def test_what_is_retained_is_no_reading(broker: OpenBroker, opened: Callable[[], MqttTopics]) -> None:
+def test_retained_messages_are_no_readings(broker: OpenBroker, opened: Callable[[], MqttTopics]) -> None:
     broker.publish("z/old", '{"v": 1}', retain=True)
     with closing(opened()) as sensor:
         _subscribed(sensor)

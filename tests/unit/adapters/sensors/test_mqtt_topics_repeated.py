@@ -100,7 +100,7 @@ def _position(*messages: tuple[int, int]) -> bytes:
     return position
 
 
-def test_what_is_committed_is_acknowledged_and_no_reading_when_it_comes_again() -> None:
+def test_a_repeated_committed_message_is_no_reading() -> None:
     with _opened(_position((7, 1), (8, 1))) as (broker, sensor):
         sensor.read()
         broker.publish(7, 1, repeated=True)

@@ -59,7 +59,7 @@ def test_one_that_is_run_for_each_measurement_prints_line_protocol() -> None:
 
 
 @pytest.mark.parametrize("runs_on", [True, False])
-def test_why_it_ended_is_said(runs_on: bool) -> None:
+def test_the_error_says_why_the_program_ended(runs_on: bool) -> None:
     code = "import sys\nprint('first', file=sys.stderr)\nsys.exit('no such port')"
     with (
         _program(code, runs_on=runs_on) as sensor,
@@ -102,7 +102,7 @@ def test_nothing_of_it_is_left_behind() -> None:
     wait_until(lambda: not psutil.pid_exists(child))
 
 
-def test_what_is_no_program_is_refused(tmp_path: Path) -> None:
+def test_a_command_that_is_no_program_is_refused(tmp_path: Path) -> None:
     for words in (("true",), (str(tmp_path / "none"),)):
         with pytest.raises(SensorError, match="is not an executable program"):
             ProgramSensor(Exec(command=words), SystemClock(), runs_on=True)

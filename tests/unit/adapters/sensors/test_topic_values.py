@@ -64,7 +64,7 @@ def _found(topic: Topic, where: str, payload: object) -> list[tuple[str, object]
         (Topic("alone/level", name="level"), "alone/level", b"7", ("level", 7)),
     ],
 )
-def test_what_is_published(topic: Topic, where: str, payload: object, reading: tuple[str, object]) -> None:
+def test_payloads_become_readings(topic: Topic, where: str, payload: object, reading: tuple[str, object]) -> None:
     assert _found(topic, where, payload) == [reading]
 
 
@@ -126,7 +126,7 @@ def test_each_message_is_subscribed_to_once() -> None:
     assert subscriptions((Topic("#"), Topic("a"), Topic("$SYS/#"))) == ["#", "$SYS/#"]
 
 
-def test_what_is_left_out_is_counted_by_reason() -> None:
+def test_dropped_values_are_counted_by_reason() -> None:
     values = TopicValues((Topic("z/+"),))
     for _ in range(MAXIMUM_SERIES_READINGS_PER_MINUTE + 3):
         values.readings("z/a", b"1", 0.0)

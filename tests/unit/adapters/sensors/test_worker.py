@@ -137,7 +137,7 @@ def test_a_sensors_missing_values_are_reported_and_the_rest_is_read(worker: Sens
     wait_until(lambda: worker.state() == "the lower one is gone")
 
 
-def test_what_nobody_takes_waits_within_bounds(worker: SensorWorker, sensor: Scripted) -> None:
+def test_waiting_readings_are_bounded(worker: SensorWorker, sensor: Scripted) -> None:
     names = [f"s{number}" for number in range(SENSOR_QUEUE_READINGS + 100)]
     sensor.script.put(_measured(*names))
     found: list[Reading] = []

@@ -96,7 +96,7 @@ def _stale(table: FleetTable) -> list[DeviceKey]:
     return [each.device for members in table.stale() for each in members]
 
 
-def test_what_is_stale_comes_with_all_its_groups() -> None:
+def test_a_changed_device_is_read_with_all_its_groups() -> None:
     table = _table(*map(_row, range(1, 1_201)))
     table.set_members(_WEST, [(_key(7), "seven", True)])
     assert _stale(table) == [_key(7)]
@@ -170,7 +170,7 @@ def test_a_groups_counts_go_on_with_each_row_that_is_written() -> None:
     assert table.groups() == {_WEST: GroupCounts(1, 0, 1, 0)}
 
 
-def test_who_has_left_is_dropped_with_what_was_read_of_it() -> None:
+def test_a_device_that_left_is_dropped_with_its_readings() -> None:
     table = _table(_row(1), _row(2))
     _says(table, 2)
     table.set_members(_WEST, [(_key(1), "", False)])
@@ -181,7 +181,7 @@ def test_who_has_left_is_dropped_with_what_was_read_of_it() -> None:
     assert table.first_unread(DeviceKey(b"")) == _key(1)
 
 
-def test_what_is_as_before_is_not_written() -> None:
+def test_unchanged_rows_are_not_written() -> None:
     table = _table(_row(1), _row(2))
     before = table.changes()
     table.put([_row(1), _row(2, since_us=None)])

@@ -31,7 +31,7 @@ def _fill(path: Path) -> None:
         store.mailbox.set_pushed(_BEN, _POST, 3, 7)  # type: ignore[arg-type]
 
 
-def test_what_a_mailbox_keeps_comes_through_a_salvage(tmp_path: Path) -> None:
+def test_a_salvage_keeps_a_mailboxes_messages(tmp_path: Path) -> None:
     path = tmp_path / "state"
     _fill(path)
     report = salvage(path, identity("ann"), Incarnation(b"salvaged"), OUTBOX_BYTES, 1)
@@ -98,7 +98,7 @@ def test_one_sender_that_fills_the_mailbox_keeps_no_other_one_out(tmp_path: Path
         assert isinstance(put(_ANN, 9, inboxes[0]), Kept), "what is deleted makes room"
 
 
-def test_what_is_forgotten_leaves_nothing(tmp_path: Path) -> None:
+def test_forgetting_a_mailbox_leaves_no_rows(tmp_path: Path) -> None:
     path = tmp_path / "state"
     _fill(path)
     with closing(open_store(path, Incarnation(bytes(8)))) as store, store.transaction():

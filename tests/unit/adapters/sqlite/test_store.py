@@ -182,7 +182,7 @@ def test_sequences_are_never_given_again(path: Path) -> None:
     store.close()
 
 
-def test_what_was_rolled_back_was_never_there(store: SqliteStore) -> None:
+def test_a_rollback_leaves_no_trace(store: SqliteStore) -> None:
     with suppress(KeyError), store.transaction():
         _queue(store, BEN, b"one")
         raise KeyError
@@ -237,7 +237,7 @@ def test_a_full_outbox_refuses_data_and_takes_control(path: Path) -> None:
     store.close()
 
 
-def test_what_waits_can_be_listed(store: SqliteStore) -> None:
+def test_waiting_messages_can_be_listed(store: SqliteStore) -> None:
     with store.transaction():
         for number in range(1, 4):
             _queue(store, BEN, bytes(number), MessageClass.TELEMETRY)

@@ -111,7 +111,7 @@ def test_an_outbox_that_lacks_something_says_what_to_do(guest: Path, answer: Any
     assert "hint: restart the agent" in ended.stderr
 
 
-def test_what_a_later_agent_says_besides_is_passed_over(guest: Path) -> None:
+def test_unknown_fields_of_a_newer_agent_are_ignored(guest: Path) -> None:
     blob = {"id": 1, "author": "ab", "name": "ab", "group_id": "cd", "sent_at_us": 1, "received_at_us": 2, "body": ""}
     answers = {
         "/v1/status": {**to_json(_STATUS), "weather": "fine"},

@@ -75,7 +75,7 @@ def test_a_rolled_back_send_is_not_remembered(sender: _Sender) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "k" * (IDEMPOTENCY_KEY_LENGTH + 1), "new\nline", "ö"])
-def test_what_is_no_key_is_refused(sender: _Sender, key: str) -> None:
+def test_an_invalid_idempotency_key_is_refused(sender: _Sender, key: str) -> None:
     with pytest.raises(UsageError):
         sender.send(b"photo", key)
     assert sender.queued == 0

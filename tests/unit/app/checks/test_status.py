@@ -35,7 +35,7 @@ def test_a_machine_is_unplugged_without_a_link_of_its_own(
     assert is_unplugged(tmp_path) is unplugged
 
 
-def test_where_nothing_is_known_nothing_is_said(tmp_path: Path) -> None:
+def test_unknown_interfaces_are_not_reported_unplugged(tmp_path: Path) -> None:
     assert not is_unplugged(tmp_path / "none")
 
 

@@ -30,7 +30,7 @@ def test_names_are_distinct_and_a_member_does_all_that_a_sensor_does() -> None:
     assert MEMBER[: len(SENSOR)] == SENSOR
 
 
-def test_what_failed_once_has_failed_and_the_first_sentence_stays() -> None:
+def test_a_failed_check_keeps_its_first_sentence() -> None:
     results = RequirementResults(SENSOR)
     results.passes("stops")
     results.fails("stops", "first")
@@ -40,7 +40,7 @@ def test_what_failed_once_has_failed_and_the_first_sentence_stays() -> None:
     assert (stops.verdict, stops.sentence, stops.sound) == (RequirementVerdict.FAILED, "first", False)
 
 
-def test_what_was_not_seen_is_sound_only_where_it_is_optional() -> None:
+def test_an_unseen_check_is_sound_only_if_optional() -> None:
     unsound = {each.check.name for each in RequirementResults(MEMBER).all() if not each.sound}
     assert unsound == {each.name for each in MEMBER if each.mandatory}
 

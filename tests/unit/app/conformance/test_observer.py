@@ -138,7 +138,7 @@ def test_a_device_that_does_everything_right_fails_nothing(seen: _Seen) -> None:
         (ClientLeft(NAME, "MQTT 5 has no property 99"), "mqtt", "it broke MQTT 5: MQTT 5 has no property 99"),
     ],
 )
-def test_what_a_client_asks_for_is_judged(seen: _Seen, event: Any, check: str, sentence: str) -> None:
+def test_the_observer_judges_subscriptions(seen: _Seen, event: Any, check: str, sentence: str) -> None:
     seen.observer.take(event)
     assert sentence in seen.failed().get(check, "")
 
@@ -155,7 +155,7 @@ def test_what_a_client_asks_for_is_judged(seen: _Seen, event: Any, check: str, s
         ({"unanswered": RECEIVE_MAXIMUM + 1}, "receive-maximum", f"it left {RECEIVE_MAXIMUM + 1} publishes unanswered"),
     ],
 )
-def test_how_it_publishes_is_judged(seen: _Seen, how: dict[str, Any], check: str, sentence: str) -> None:
+def test_the_observer_judges_publishing(seen: _Seen, how: dict[str, Any], check: str, sentence: str) -> None:
     seen.publish(seen.seal(seen.message(MessageType.TELEMETRY, _telemetry(1), 1)), **how)
     assert sentence in seen.failed().get(check, "")
 
@@ -242,7 +242,7 @@ def test_a_gap_is_missing_until_a_loss_names_it(seen: _Seen) -> None:
     assert seen.failed() == {}
 
 
-def test_what_comes_after_its_acknowledgement_has_arrived_is_named(seen: _Seen, monkeypatch: Any) -> None:
+def test_the_observer_names_messages_resent_after_their_acknowledgement(seen: _Seen, monkeypatch: Any) -> None:
     raw = seen.message(MessageType.TELEMETRY, _telemetry(1), 1)
     now = [time.monotonic() + 1]
     monkeypatch.setattr("covey.app.conformance.observer.time.monotonic", lambda: now[0])

@@ -224,7 +224,7 @@ def test_a_peer_that_lies_loses_its_turn_and_is_reported(pair: Pair, spoil: Call
     assert liar.asked <= 2
 
 
-def test_what_one_place_has_given_no_other_one_gives_again(pair: Pair) -> None:
+def test_a_chunk_is_fetched_from_one_place_only(pair: Pair) -> None:
     pair.place("half", _half)
     given: list[int] = []
 
@@ -238,14 +238,14 @@ def test_what_one_place_has_given_no_other_one_gives_again(pair: Pair) -> None:
     assert max(given) < len(CONTENT)
 
 
-def test_where_no_place_has_it_members_give_it(pair: Pair) -> None:
+def test_members_give_a_file_that_no_place_has(pair: Pair) -> None:
     pair.look()
     assert pair.ben.store.content.all_wanted()
     carry(pair.ann, pair.ben)
     assert pair.state is ContentState.HERE
 
 
-def test_where_peers_are_near_members_are_not_asked_before_these_were_looked_at_again(pair: Pair) -> None:
+def test_near_peers_are_asked_before_members(pair: Pair) -> None:
     """A peer that begins a moment later asks at the relay, or has the file by then."""
     pair.around.has_peers = True
     empty = Place("empty", {}, _as_it_is)
@@ -298,7 +298,7 @@ def test_a_file_that_is_dropped_on_its_way_leaves_nothing(pair: Pair) -> None:
     wait_until(is_clean, "nothing is left of it")
 
 
-def test_what_is_here_or_on_its_way_is_offered_to_peers(pair: Pair) -> None:
+def test_files_here_or_arriving_are_offered_to_peers(pair: Pair) -> None:
     pair.role.turn(pair.ben.node, pair.ben.now)
     assert pair.around.offered[pair.reference.hash].looked_for
     pair.place("here")

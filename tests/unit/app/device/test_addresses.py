@@ -23,7 +23,7 @@ def test_an_address_with_a_port(text: str, found: tuple[str, int]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "10.0.7.2", ":7480", "10.0.7.2:", "10.0.7.2:99999", "http://10.0.7.2:7480", "me@pi:1", "a b:1"]
 )
-def test_what_is_none_is_refused(text: str) -> None:
+def test_a_value_that_is_no_address_is_refused(text: str) -> None:
     """A URL was once taken, and no file was ever fetched from there."""
     with pytest.raises(ConfigurationError, match="is not HOST:PORT") as caught:
         host_and_port(text, "content.lan_peers")

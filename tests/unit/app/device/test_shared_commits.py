@@ -118,7 +118,7 @@ def test_no_caller_is_answered_before_the_sync(agent: _Agent) -> None:
     assert call.result(60) == 1
 
 
-def test_who_is_refused_before_it_writes_is_refused_alone(agent: _Agent) -> None:
+def test_a_call_refused_before_writing_fails_alone(agent: _Agent) -> None:
     def to_unknown_group(node: Node, now: Now) -> int:
         return node.send_blob(type(agent.group_id)(b"?" * 32), b"", now)
 
@@ -132,9 +132,7 @@ def test_who_is_refused_before_it_writes_is_refused_alone(agent: _Agent) -> None
 
 
 @pytest.mark.parametrize("error", [OutboxFullError("full"), DiskFullError("no room"), ZeroDivisionError("a defect")])
-def test_who_is_refused_while_it_writes_leaves_nothing_and_the_others_are_written(
-    agent: _Agent, error: Exception
-) -> None:
+def test_a_call_refused_while_writing_fails_alone(agent: _Agent, error: Exception) -> None:
     def refused(node: Node, now: Now) -> int:
         agent.send(node, now)
         raise error

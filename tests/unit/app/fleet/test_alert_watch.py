@@ -58,7 +58,7 @@ def _waiting(hub: Here) -> dict[str, int]:
 
 
 @pytest.mark.processes
-def test_what_was_committed_before_a_kill_is_sent_once_with_its_id(hub: Here) -> None:
+def test_an_alert_committed_before_a_kill_is_sent_once(hub: Here) -> None:
     _commit(hub, "program")
     _look(hub)
     assert _delivered(hub) == ["65f-1"]

@@ -175,7 +175,7 @@ def test_of_many_that_fall_silent_at_once_each_look_takes_up_some(opened: Device
     assert [each.startswith(one) for each, one in zip(found, begun, strict=True)] == [True] * 5, found
 
 
-def test_what_was_read_is_counted_and_shown_without_another_look(opened: Device) -> None:  # of 100,000 that is seconds
+def test_readings_are_counted_without_another_look(opened: Device) -> None:  # of 100,000 that is seconds
     world, view = _World(opened, 0), FleetView()
     _look(view, world)
     why = json.dumps({"expired": 2})
@@ -188,7 +188,9 @@ def test_what_was_read_is_counted_and_shown_without_another_look(opened: Device)
     assert (shown.key, shown.lost, shown.newest_at_us) == (own.hex(), {"expired": 2}, 5)
 
 
-def test_what_waits_for_who_only_joined_says_so(opened: Device) -> None:  # its summary counts it as not yet seen
+def test_messages_for_a_device_never_seen_running_say_so(
+    opened: Device,
+) -> None:  # its summary counts it as not yet seen
     world, view, key = _World(opened, 0), FleetView(), _PEERS[0].signing_public
     with opened.store.transaction():
         group_id = opened.pick_group(None).group_id

@@ -54,7 +54,7 @@ def test_a_group_that_was_left_is_reported(laptop: Here) -> None:  # accepts: 00
     assert (last.data.group.group_id, last.data.group.state, last.data.group.member) == (fleet, "left", False)
 
 
-def test_what_a_group_says_that_is_not_ones_own_is_no_event(laptop: Here) -> None:
+def test_preferences_in_other_groups_are_no_events(laptop: Here) -> None:
     with open_device(find_state(str(laptop.state))) as device, device.store.transaction():
         other = device.node.membership.create("laptop", (), device.now().wall_us, Mode.PERSONAL)
         device.node.history.write(other.group_id, Preference(None, "theme", "dark"), device.now())

@@ -254,9 +254,7 @@ def test_of_a_stick_that_somebody_has_made_up_it_is_said_what_was_refused_and_wh
 
 
 @pytest.mark.slow
-def test_what_follows_what_nobody_has_or_itself_is_said_to_rest_on_that(
-    pair: tuple[Here, Here], tmp_path: Path
-) -> None:
+def test_operations_with_missing_parents_are_reported(pair: tuple[Here, Here], tmp_path: Path) -> None:
     """Ids are hashes, so who pretends to a circle names what nobody can have."""
     ann, ben = pair
     stick = tmp_path / "stick"

@@ -41,7 +41,7 @@ def _is_here(kim: Here, name: str) -> bool:
 
 
 @pytest.mark.slow
-def test_what_holds_stays_and_what_it_replaced_goes(kim: Here) -> None:
+def test_forgetting_keeps_values_in_force_and_drops_replaced_ones(kim: Here) -> None:
     token = [kim.json("setting", "set", "app.token", "--secret", feed=f"hunter{each}")["id"] for each in (1, 2)]
     mode = [kim.json("setting", "set", "app.mode", value)["id"] for value in ("eco", "full")]
     place = kim.json("setting", "set", "app.place", "roof", "--for", "label:kim")["id"]

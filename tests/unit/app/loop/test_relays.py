@@ -111,7 +111,7 @@ def test_when_the_preferred_one_comes_back_it_is_tried_again(agent: Agent) -> No
     assert agent.turn() == (1, 0)
 
 
-def test_what_a_lost_relay_had_not_answered_goes_by_the_other_and_nothing_else(agent: Agent) -> None:
+def test_messages_a_lost_relay_had_not_answered_go_by_the_other(agent: Agent) -> None:
     for content in (b"one", b"two", b"three"):
         agent.blob(content)
     assert agent.turn() == (3, 0)
@@ -189,7 +189,7 @@ def test_without_any_relay_nothing_is_due(agent: Agent) -> None:
     assert [conditions[name][0] for name in ("relay", "relay site", "relay cloud")] == ["up", "lost", "up"]
 
 
-def test_what_belongs_to_no_recipient_goes_everywhere(agent: Agent) -> None:
+def test_messages_without_recipient_go_by_every_relay(agent: Agent) -> None:
     relays = Relays([agent.site, agent.cloud])
     assert relays.names == ["site", "cloud"]
     assert relays.publish(inbox_topic(agent.ben.key), b"to all of them") == len(agent.site.taken)

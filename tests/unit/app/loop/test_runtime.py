@@ -193,7 +193,7 @@ def test_a_full_disk_takes_nothing_says_so_once_and_recovers(agent: Agent) -> No
     assert agent.ben.inbox() == [b"hello"]
 
 
-def test_what_the_disk_refuses_is_acknowledged_when_it_is_committed_and_not_before(agent: Agent) -> None:
+def test_a_message_is_acknowledged_once_the_disk_takes_it(agent: Agent) -> None:
     agent.store.full = True
     event = agent.delivery(b"hello")
     agent.turn(event)
@@ -207,7 +207,7 @@ def test_what_the_disk_refuses_is_acknowledged_when_it_is_committed_and_not_befo
     assert agent.relay.acknowledged == [event]
 
 
-def test_what_was_not_acknowledged_is_left_to_the_next_connection(agent: Agent) -> None:
+def test_unacknowledged_messages_wait_for_the_next_connection(agent: Agent) -> None:
     agent.store.full = True
     event = agent.delivery(b"hello")
     agent.turn(event)
@@ -278,7 +278,7 @@ def test_a_message_that_no_relay_takes_is_set_aside_and_the_link_continues(agent
     assert agent.ann.store.counters.values()["lost_messages"] == 1
 
 
-def test_what_one_commit_holds_is_so_though_the_next_one_of_the_turn_fails(tmp_path: Path) -> None:
+def test_a_failed_second_commit_keeps_the_first(tmp_path: Path) -> None:
     """The relay takes no message, neither ann's nor carl's, and the disk is full once the first has been set aside."""
     agent = Agent(tmp_path, Device("carl", tmp_path))
     agent.turn()

@@ -238,7 +238,7 @@ def test_manifests_that_a_relay_takes_one_by_one_arrive(pair: Pair) -> None:
 
 
 @pytest.mark.slow
-def test_what_ends_a_conflict_goes_in_messages_that_the_relay_takes(pair: Pair) -> None:
+def test_the_end_of_a_conflict_fits_a_small_relay(pair: Pair) -> None:
     """Both add a board at once: the manifest that follows both is sent with the rivals that it ends."""
     pair.site.run(HOUR)
     pair.site.reconfigure(4_000)
@@ -254,7 +254,7 @@ def test_what_ends_a_conflict_goes_in_messages_that_the_relay_takes(pair: Pair) 
     assert not pair.set_aside(lines)
 
 
-def test_who_is_let_in_again_gets_what_it_missed_in_messages_that_the_relay_takes(pair: Pair) -> None:
+def test_a_readmitted_device_catches_up_through_a_small_relay(pair: Pair) -> None:
     pair.site.reconfigure(LARGE)
     assert pair.site.run(4 * HOUR, pair.agreed)
     pair.change(lambda draft, epoch: draft.banning(pair.ben.device.key, epoch))

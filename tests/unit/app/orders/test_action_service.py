@@ -86,7 +86,7 @@ def test_roots_own_list_and_definitions_count(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("action", ["restart-agent", "support-bundle"])
-def test_what_is_the_agents_own_root_does_not_do(folder: Path, action: str) -> None:
+def test_root_refuses_the_agents_own_actions(folder: Path, action: str) -> None:
     assert _refused(folder, action) == (NOT_STARTED, f"only the agent itself does {action}")
 
 

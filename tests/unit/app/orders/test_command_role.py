@@ -55,14 +55,14 @@ def test_an_owners_definition_comes_before_the_one_that_covey_brings(folder: Sta
         assert OwnerActions(device).action("journal").argv == ("/bin/true",)
 
 
-def test_what_is_not_defined_or_wrongly_is_refused(folder: StateFolder) -> None:
+def test_undefined_and_malformed_actions_are_refused(folder: StateFolder) -> None:
     assert _code(folder, "gone") == NOT_DEFINED
     _define(folder, "beep", "argv = 1")
     assert _code(folder, "beep") == NOT_DEFINED
     assert _code(folder, "restart-pump") == NOT_ALLOWED
 
 
-def test_who_is_let_do_nothing_any_more_obeys_from_another_point_on_later(folder: StateFolder) -> None:
+def test_obeying_again_begins_at_a_new_point(folder: StateFolder) -> None:
     with open_device(folder) as device:
         group_id = GroupId(bytes(32))
         since = ObeyedSince(OperationId(bytes(32)), 1, device.store.incarnations.present())

@@ -267,7 +267,7 @@ def test_a_device_ignores_commands_for_others(fleet: Fleet) -> None:
     assert (fleet.machine.effects, fleet.machine.result(order)) == ([], None)
 
 
-def test_what_was_ordered_of_others_is_not_done_by_who_becomes_one_of_them(fleet: Fleet) -> None:
+def test_a_renamed_device_ignores_earlier_orders_for_its_new_label(fleet: Fleet) -> None:
     order = fleet.order(selector=Selector(SelectorKind.LABEL, name="pump"))
     fleet.change(fleet.ben, label="pump")
     fleet.carry()
@@ -316,7 +316,7 @@ def test_a_device_that_lost_its_records_says_so_and_repeats_nothing(fleet: Fleet
     assert fleet.machine.effects == ["note", "note"]
 
 
-def test_who_loses_its_records_twice_says_so_of_all_since_it_first_obeyed(fleet: Fleet) -> None:
+def test_a_device_that_lost_its_records_twice_reports_all_orders(fleet: Fleet) -> None:
     orders = []
     for incarnation in (b"second  ", b"third   "):
         orders.append(fleet.order())
@@ -379,7 +379,7 @@ def test_results_of_commands_are_counted(fleet: Fleet) -> None:
     assert found == {"commands_done": 1, "commands_failed": 2, "commands_refused": 1, "commands_unknown": 1}
 
 
-def test_what_may_have_ended_the_agent_is_found_out_by_the_next_one(fleet: Fleet) -> None:
+def test_the_next_agent_finds_out_whether_the_machine_restarted(fleet: Fleet) -> None:
     order = fleet.order("reboot")
     fleet.machine.turn()
     fleet.machine.role.stop(fleet.ben.node, fleet.ben.now)
@@ -390,7 +390,7 @@ def test_what_may_have_ended_the_agent_is_found_out_by_the_next_one(fleet: Fleet
     assert fleet.machine.effects == ["reboot"]
 
 
-def test_what_takes_its_own_witness_down_is_found_out_by_the_next_agent(fleet: Fleet) -> None:
+def test_a_repeatable_order_survives_the_loss_of_its_record(fleet: Fleet) -> None:
     order = fleet.order("reboot")
     fleet.machine.turn()
     fleet.machine.programs[-1].lost = True

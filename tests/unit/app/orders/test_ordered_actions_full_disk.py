@@ -24,7 +24,7 @@ def _full(store: SqliteStore) -> Iterator[None]:
     store.database.run("PRAGMA max_page_count = 1000000")
 
 
-def test_how_it_ended_is_kept_when_there_is_room_again(tmp_path: Path) -> None:
+def test_a_result_is_stored_once_the_disk_has_room(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path)
     fleet.obey()
     machine, store = fleet.machine, fleet.ben.store

@@ -126,7 +126,7 @@ def test_a_minute_has_its_bound(site: Site, monkeypatch: pytest.MonkeyPatch) -> 
     assert site.known() == orders
 
 
-def test_what_goes_again_are_the_last_ones(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_results_are_sent_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order_results, "RESULTS_OF_ONE", 2)
     orders = site.do(3)
     site.ann.return_to(site.copy)

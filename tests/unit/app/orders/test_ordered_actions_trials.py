@@ -26,7 +26,7 @@ class _OnTrial:
         self._open.clear()
 
 
-def test_who_has_members_waits_for_one_of_them(make: Make) -> None:
+def test_a_trial_waits_for_a_member(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     on_trial = _OnTrial(ann, GroupId(settled(ann, ben)))
     trials = Trials(ann.store, cast("Installing", on_trial))

@@ -69,7 +69,7 @@ def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
         read_action_file(tmp_path / "link", "beep")
 
 
-def test_what_is_too_long_is_refused(folder: Path) -> None:
+def test_a_definition_that_is_too_long_is_refused(folder: Path) -> None:
     _write(folder, "beep", _BEEP + "#" * MAXIMUM_DEFINITION_BYTES)
     with pytest.raises(ConfigurationError, match="longer than"):
         read_action_file(folder, "beep")

@@ -115,7 +115,7 @@ def agent(tmp_path: Path) -> Agent:
     return Agent(folder, Orders())
 
 
-def test_what_a_running_part_follows_holds_at_once(agent: Agent) -> None:
+def test_a_setting_that_running_parts_follow_holds_at_once(agent: Agent) -> None:
     with agent.process() as process:
         process.run()
         agent.orders.give("telemetry.batch_seconds", 5)

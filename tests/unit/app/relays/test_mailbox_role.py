@@ -76,7 +76,7 @@ def test_a_sleeper_is_woken_as_it_asks_and_the_owner_allows(  # accepts: 002.15
     assert post.topics() == {}, "once"
 
 
-def test_what_has_outlived_its_time_goes_in_a_turn(fleet: MailboxFleet) -> None:
+def test_expired_messages_are_deleted_in_a_turn(fleet: MailboxFleet) -> None:
     post = _Post(fleet, by_topic=False)
     post.turn()
     post.keep(1, ttl_s=60)

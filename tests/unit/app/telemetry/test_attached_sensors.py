@@ -146,7 +146,7 @@ def test_a_full_outbox_has_the_sensors_wait(tmp_path: Path) -> None:
     assert [line for _, line in site.lines if "readings are waiting" in line] != []
 
 
-def test_how_each_is_is_noted_and_told_but_not_at_every_turn(tmp_path: Path) -> None:
+def test_a_sensors_state_is_reported_once(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.shed.said = "up"
     site.run(1)
@@ -182,7 +182,7 @@ def test_a_sensor_that_is_no_longer_configured_is_forgotten(tmp_path: Path) -> N
     assert set(site.noted()) == {"sensor shed"}
 
 
-def test_how_far_a_sensor_has_come_is_committed_with_its_readings(tmp_path: Path) -> None:
+def test_a_sensors_position_is_committed_with_its_readings(tmp_path: Path) -> None:
     site = Site(tmp_path)
     positions = site.ann.store.sensor_positions
     with site.ann.store.transaction():

@@ -58,7 +58,7 @@ def test_a_segment_closes_by_size(site: Site, monkeypatch: pytest.MonkeyPatch) -
     assert [entry.records for entry in manifest.segments] == [3, 3, 2]  # the last one is the group manifest
 
 
-def test_what_a_landing_leaves_behind_has_a_deadline_of_its_own(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_left_after_a_landing_have_a_deadline(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.app.telemetry.collector.SEGMENT_BYTES", 3_000)
     site.send(*(bytes([number]) * 800 for number in range(4)))
     assert site.turn() == site.gate.now.monotonic_us + SEGMENT_US

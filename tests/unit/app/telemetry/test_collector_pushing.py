@@ -23,7 +23,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_what_is_pushed_leaves_the_queue_and_the_link_goes_on(world: World) -> None:
+def test_pushed_messages_leave_the_queue(world: World) -> None:
     world.publish(b"1", b"2", b"3")
     assert world.push(world.ann) == 3
     assert world.ann.store.outbox.totals()[0] == 0

@@ -177,9 +177,7 @@ def test_a_permanently_refused_message_is_skipped_alone(site: _Site) -> None:
     assert len({each.headers["idempotency-key"] for each in taken}) == len(taken)
 
 
-def test_what_is_gone_is_waited_for_and_then_left_behind_with_a_record(
-    site: _Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_segments_are_awaited_and_then_recorded(site: _Site, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [site.collector.land(site.author.measure(1)) for _ in range(6)]
     for entry in entries[1:4]:
         site.collector.segment_path(entry).unlink()

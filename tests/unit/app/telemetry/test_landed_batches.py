@@ -98,7 +98,7 @@ def test_merging_moves_no_place(collector: Collector, monkeypatch: pytest.Monkey
     assert [each.id for plan in plans for each in _messages(_landed(collector).planned(plan))] == ids
 
 
-def test_what_is_merged_while_a_reader_holds_the_old_manifest_is_found(collector: Collector) -> None:
+def test_a_reader_with_the_old_manifest_finds_merged_segments(collector: Collector) -> None:
     ids = _fill(collector, 6)
     landed, node = _landed(collector), collector.node.hex()
     assert landed.last(node) == 6
@@ -127,7 +127,7 @@ def test_a_segment_that_is_gone_or_damaged_is_a_gap_and_the_others_come(collecto
     assert gaps == [DoorGap(node, 2, 2, "missing"), DoorGap(node, 4, 4, "decryption")]
 
 
-def test_what_is_no_telemetry_is_passed_over_and_what_nobody_reads_with_a_record(collector: Collector) -> None:
+def test_unreadable_messages_are_passed_over_with_a_record(collector: Collector) -> None:
     author = Author(collector, 1)
     collector.land(author.loss(1, 1))
     collector.land(b"no message at all", author.measure(1))

@@ -42,7 +42,7 @@ def _relabel(site: Site, label: str) -> None:
         site.gate.wait(1)
 
 
-def test_what_holds_lands_once_beside_what_is_sent(site: Site) -> None:
+def test_a_membership_lands_once(site: Site) -> None:
     for number in range(3):
         site.send(b"%d" % number)
         site.land()

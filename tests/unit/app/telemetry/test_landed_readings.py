@@ -32,7 +32,7 @@ def _id(author: Author, seq: int) -> str:
 
 
 @pytest.mark.slow
-def test_what_two_collectors_landed_and_what_landed_again_comes_once(collector: Collector) -> None:
+def test_messages_landed_twice_come_once(collector: Collector) -> None:
     other = Collector(collector.vault, seed=1, key=collector.key)
     pump, gate = Author(collector, 1), Author(collector, 2)
     messages = [pump.measure(3) for _ in range(1100)]  # more than a page of bits

@@ -103,7 +103,7 @@ def test_unreadable_messages_are_counted_by_device_up_to_a_bound(
     assert newest.unreadable == 0, "no object of the vault is damaged"
 
 
-def test_what_a_hostile_member_has_shown_is_bounded_and_hides_nobody_else(tmp_path: Path) -> None:
+def test_a_hostile_members_readings_are_bounded_and_hide_nobody(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "vault")
     hostile, other = Author(collector, 1), Author(collector, 2)
     flood = hostile.telemetry([(f"s{n}", "", BOOTED_US - 1, n) for n in range(MAXIMUM_SHOWN_SERIES + 9)])
@@ -143,7 +143,7 @@ def test_a_bad_manifest_is_reported_and_earlier_readings_stay(tmp_path: Path) ->
     assert not newest.not_followed
 
 
-def test_what_this_device_has_landed_itself_is_not_verified_a_second_time(tmp_path: Path) -> None:
+def test_messages_this_device_landed_are_not_verified_again(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "vault")
     author = Author(collector, 1)
     signed = author.telemetry([("n", "", BOOTED_US - 1, 2)])

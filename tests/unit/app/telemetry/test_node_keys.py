@@ -146,7 +146,7 @@ def test_removals_of_one_turn_cost_one_key(site: Site) -> None:
     assert site.landed() == [b"one", b"two"]
 
 
-def test_who_removes_devices_without_end_fills_no_disk_and_nothing_lands_under_an_old_key(site: Site) -> None:
+def test_endless_removals_do_not_fill_the_disk(site: Site) -> None:
     _remove_some(site, "first guest")
     site.send(b"one")
     site.land()

@@ -65,7 +65,7 @@ def test_members_send_again_what_a_restored_vault_lacks(site: Site) -> None:
     assert site.gate.store.conditions.values()[RESTORED_CONDITION][0] == "3"
 
 
-def test_what_senders_no_longer_have_is_a_signed_loss_with_its_reason(site: Site) -> None:
+def test_messages_senders_no_longer_have_become_signed_losses(site: Site) -> None:
     old = _backed_up(site)
     _lose(site, b"two", b"three")
     with site.ann.store.transaction():

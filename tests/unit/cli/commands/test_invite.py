@@ -89,7 +89,7 @@ def test_one_is_taken_back_by_its_label_or_id_and_all_at_once(hub: Here, files: 
 
 
 @pytest.mark.slow
-def test_what_is_no_use_is_refused_and_leaves_nothing(hub: Here, files: Path, tmp_path: Path) -> None:
+def test_useless_batch_options_are_refused_and_leave_nothing(hub: Here, files: Path, tmp_path: Path) -> None:
     names = tmp_path / "names"
     names.write_text("one\none\n")
     assert "already exists" in refused(hub, "--labels", str(names), "-o", str(files))

@@ -56,7 +56,7 @@ def test_a_device_in_the_wrong_kind_of_group_learns_how_to_leave(laptop: Here) -
     assert "covey own create" in laptop.fails("own", "devices", code=1)
 
 
-def test_who_left_it_can_make_another(laptop: Here) -> None:
+def test_a_person_who_left_can_create_another_group(laptop: Here) -> None:
     laptop.ok("group", "leave", "--yes")
     assert laptop.covey("own", "devices").code == 1
     laptop.ok("own", "create")

@@ -36,7 +36,7 @@ def test_an_interruption_reports_what_remains_and_the_command_ends(capsys: pytes
     assert capsys.readouterr() == ("", "interrupted: half of it stays here\n")
 
 
-def test_what_ends_otherwise_tells_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_an_interruption_prints_progress(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(OSError, match="gone"), explained_interruption(lambda: "half"):
         raise OSError("gone")
     with explained_interruption(lambda: "half"):

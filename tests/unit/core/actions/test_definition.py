@@ -118,7 +118,7 @@ def test_an_installer_takes_no_secret() -> None:
         installer.invocation({"group": file["group"]}, {"file": file["file"]})
 
 
-def test_what_a_program_reads_has_a_bound() -> None:
+def test_a_programs_input_is_bounded() -> None:
     often = ActionDefinition("often", "often", ("/bin/often",), {"key": _WORD}, stdin="{key}" * 4)
     word = "k" * MAXIMUM_ARGUMENT_BYTES
     assert len(often.invocation({}, {"key": word}).stdin) == MAXIMUM_ACTION_INPUT_BYTES

@@ -161,9 +161,7 @@ def test_a_once_id_has_one_effect_in_whatever_operation_and_group(site: Site) ->
         (_hidden("dim", to="3"), _NOW, results.NOT_SECRET),
     ],
 )
-def test_what_is_not_done_is_refused_with_its_reason(
-    site: Site, command: GivenCommand, moment: Moment, code: str
-) -> None:
+def test_a_refused_command_names_its_reason(site: Site, command: GivenCommand, moment: Moment, code: str) -> None:
     site.take(command, moment=moment)
     assert site.refused(moment) == (CommandState.REFUSED, code)
     assert site.execution.begin(site.counting, moment) is None
@@ -211,7 +209,7 @@ def test_a_wave_of_an_aborted_release_is_refused_when_its_turn_comes(site: Site)
     assert refused == (CommandState.REFUSED, results.WITHDRAWN)
 
 
-def test_what_has_become_of_waves_is_kept_for_operators_that_come_later(site: Site) -> None:
+def test_results_of_waves_are_kept_for_later_operators(site: Site) -> None:
     wave, other = replace(_command(1), in_waves=True), _command(2)
     site.take(wave, other)
     for _ in range(2):
@@ -253,7 +251,7 @@ def test_after_a_crash_a_forbidden_command_is_unknown_and_not_refused(site: Site
     assert [_said(each) for each in site.execution.recover(_NOW)] == [(CommandState.UNKNOWN, results.WENT_DOWN)]
 
 
-def test_what_takes_the_machine_down_with_it_is_not_repeated_for_ever(site: Site) -> None:
+def test_an_action_that_crashes_the_machine_is_not_repeated_forever(site: Site) -> None:
     site.take(_command(1, "dim", to="1"))
     for _ in range(ACTION_TRIES):
         assert site.execution.recover(_NOW) == []
@@ -261,7 +259,7 @@ def test_what_takes_the_machine_down_with_it_is_not_repeated_for_ever(site: Site
     assert [_said(each) for each in site.execution.recover(_NOW)] == [(CommandState.UNKNOWN, results.WENT_DOWN)]
 
 
-def test_what_cannot_be_started_was_not_done(site: Site) -> None:
+def test_an_action_that_cannot_start_was_not_done(site: Site) -> None:
     site.take(_command(1), _command(2, "dim", to="1"))
     not_started = End(CommandState.REFUSED, results.NOT_STARTED, "there is no such program")
     record = site.execution.end(site.begin(), not_started, _NOW)
@@ -272,13 +270,13 @@ def test_what_cannot_be_started_was_not_done(site: Site) -> None:
     assert _said(record) == (CommandState.UNKNOWN, results.WENT_DOWN), "it had begun before"
 
 
-def test_what_does_not_fit_into_the_queue_is_refused(site: Site) -> None:
+def test_commands_beyond_the_queue_are_refused(site: Site) -> None:
     refused = site.take(*(_command(number) for number in range(WAITING_COMMANDS + 2)))
     assert [_said(each) for each in refused] == [(CommandState.REFUSED, results.QUEUE_FULL)] * 2
     site.begin()
 
 
-def test_what_was_forgotten_before_it_came_is_refused_once(site: Site) -> None:
+def test_a_command_forgotten_before_it_arrived_is_refused_once(site: Site) -> None:
     refused = site.execution.refuse_forgotten([_command(2, "forgotten")], _NOW)
     assert [_said(each) for each in refused] == [(CommandState.REFUSED, results.FORGOTTEN)]
     assert site.execution.refuse_forgotten([_command(2, "forgotten")], _NOW) == []
@@ -286,7 +284,7 @@ def test_what_was_forgotten_before_it_came_is_refused_once(site: Site) -> None:
     assert site.tables.waiting() == []
 
 
-def test_who_has_lost_records_repeats_nothing_that_it_had_taken(site: Site) -> None:
+def test_a_device_that_lost_records_repeats_no_command(site: Site) -> None:
     site.take(_command(1), _command(2, "dim", to="1"))
     site.begin()
     assert site.execution.give_up(GroupId(b"y" * 32), _NOW) == [], "of another group"
@@ -319,7 +317,7 @@ def test_a_secret_is_opened_for_each_try_and_kept_nowhere(site: Site, tmp_path: 
         assert b"hunter2" not in file.read_bytes()
 
 
-def test_what_has_come_to_something_has_no_arguments_any_more(site: Site) -> None:
+def test_an_ended_command_keeps_no_arguments(site: Site) -> None:
     waiting = [_hidden("word", number=number, key="hunter2") for number in range(WAITING_COMMANDS)]
     [refused] = site.take(*waiting, _hidden("word", number=WAITING_COMMANDS, key="hunter2"))
     assert (refused.command.sealed, refused.command.arguments) == (None, {})
@@ -333,7 +331,7 @@ def test_a_device_that_has_wiped_the_key_before_its_turn_refuses(site: Site) -> 
     assert site.refused() == (CommandState.REFUSED, results.SEALED)
 
 
-def test_what_grows_by_what_is_left_out_stays_within_its_bound(site: Site) -> None:
+def test_redacted_output_stays_within_its_bound(site: Site) -> None:
     site.take(_hidden("word", key="a"))
     output = b"a" * MAXIMUM_ACTION_OUTPUT_BYTES
     result = site.execution.end(site.begin(), replace(_DONE, output=output), _NOW).result

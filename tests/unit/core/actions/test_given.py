@@ -54,7 +54,7 @@ def _new(
         return [each.operation for each in found.given], [each.operation for each in found.lost]
 
 
-def test_what_follows_its_word_is_a_devices_to_do_once() -> None:
+def test_a_device_does_commands_given_after_its_consent_once() -> None:
     before, after = said(ALICE, order(1)), said(ALICE, order(2), _OBEYS)
     assert _new([before, _OBEYS, after]) == ([after.id], [])
     assert _new([before, _OBEYS, after], knows=lambda each: each == after.id) == ([], [])
@@ -62,14 +62,14 @@ def test_what_follows_its_word_is_a_devices_to_do_once() -> None:
     assert _new([before, _OBEYS, after, later]) == ([after.id, later.id], []), "directly or not"
 
 
-def test_what_was_ordered_before_it_was_a_member_is_not_for_it() -> None:
+def test_commands_from_before_its_membership_are_not_for_it() -> None:
     named_before = said(ALICE, order(1), _OBEYS)
     named_before = sign_operation(replace(named_before, manifest=WITH_BOB.hash), ALICE)
     named_since = said(ALICE, order(2), _OBEYS)
     assert _new([_OBEYS, named_before, named_since]) == ([named_since.id], [])
 
 
-def test_what_is_for_a_label_is_for_who_has_it_when_it_was_ordered_and_now() -> None:
+def test_a_label_must_hold_when_ordered_and_now() -> None:
     ordered = said(ALICE, replace(order(1), selector=Selector(SelectorKind.LABEL, name="pump")), _OBEYS)
     ordered = sign_operation(replace(ordered, manifest=_CALLED.hash), ALICE)
     assert _new([_OBEYS, ordered], label="pump") == ([ordered.id], [])

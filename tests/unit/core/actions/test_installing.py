@@ -192,14 +192,14 @@ def test_a_good_update_is_confirmed_and_says_which_version_it_is(machine: Machin
     assert (machine.staging.kept, machine.store.installations.all()) == (set(), [])
 
 
-def test_what_is_not_well_falls_back(machine: Machine) -> None:
+def test_a_failed_confirmation_rolls_back(machine: Machine) -> None:
     machine.is_good = False
     result = machine.settle()
     assert (result.state, result.code, machine.version) == (CommandState.STOPPED, results.ROLLED_BACK, "old")
     assert result.why == "rolled back to old 1.0: confirm ended with 1: it does not pump"
 
 
-def test_what_nobody_acknowledges_falls_back_when_its_time_is_over(machine: Machine) -> None:
+def test_an_unacknowledged_release_rolls_back(machine: Machine) -> None:
     machine.is_connected = False
     machine.go_on_until(InstallationPhase.TRIAL)
     machine.now_us += _TRIAL_US - 1
@@ -233,7 +233,7 @@ def test_confirm_may_say_that_it_is_not_well_yet_until_the_time_is_over(machine:
     assert machine.settle().why == "on new 1.0"
 
 
-def test_who_is_never_well_falls_back(machine: Machine) -> None:
+def test_a_machine_that_is_never_healthy_rolls_back(machine: Machine) -> None:
     machine.fails[InstallerStep.CONFIRM] = NOT_YET
     result = machine.settle()
     assert (result.code, machine.version) == (results.ROLLED_BACK, "old")
@@ -253,7 +253,7 @@ def test_while_its_release_is_paused_its_file_comes_and_nothing_is_changed(machi
     assert machine.settle().why == "on new 1.0"
 
 
-def test_what_is_aborted_before_anything_is_changed_is_not_installed(machine: Machine) -> None:
+def test_an_aborted_release_is_not_installed(machine: Machine) -> None:
     machine.go_on_until(InstallationPhase.FETCHING)
     machine.halted = Halted(aborted=_PUMPS_RELEASE)
     result = machine.settle()
@@ -262,7 +262,7 @@ def test_what_is_aborted_before_anything_is_changed_is_not_installed(machine: Ma
     assert InstallerStep.INSTALL not in machine.run
 
 
-def test_what_is_aborted_on_trial_falls_back_and_what_was_acknowledged_goes_on(machine: Machine) -> None:
+def test_an_abort_on_trial_rolls_back(machine: Machine) -> None:
     machine.is_connected = False
     machine.go_on_until(InstallationPhase.TRIAL)
     machine.halted = Halted(aborted=_PUMPS_RELEASE)
@@ -271,7 +271,7 @@ def test_what_is_aborted_on_trial_falls_back_and_what_was_acknowledged_goes_on(m
     assert result.why == "rolled back to old 1.0: its release was aborted"
 
 
-def test_what_is_aborted_after_it_was_acknowledged_ends_by_its_own_rules(machine: Machine) -> None:
+def test_an_abort_after_acknowledgement_changes_nothing(machine: Machine) -> None:
     machine.go_on_until(InstallationPhase.CONFIRMING)
     machine.halted = Halted(aborted=_PUMPS_RELEASE)
     assert machine.settle().why == "on new 1.0"
@@ -400,7 +400,7 @@ def _cut_at(machine: Machine, point: int, *, boots: bool) -> bool:
 
 
 @pytest.mark.parametrize(("ends", "boots"), [(Ends.AGENT, False), (Ends.AGENT, True), (Ends.MACHINE, True)])
-def test_what_ends_the_agent_is_on_trial_in_the_next_one(store: SqliteStore, ends: Ends, boots: bool) -> None:
+def test_an_update_that_ends_the_agent_is_on_trial_in_the_next(store: SqliteStore, ends: Ends, boots: bool) -> None:
     machine = Machine(store, ends)
     machine.order()
     machine.go_on_until(InstallationPhase.INSTALLING)
@@ -410,7 +410,7 @@ def test_what_ends_the_agent_is_on_trial_in_the_next_one(store: SqliteStore, end
     assert machine.settle().why == "on new 1.0"
 
 
-def test_what_was_to_end_the_agent_and_did_not_falls_back(store: SqliteStore) -> None:
+def test_an_update_that_should_have_ended_the_agent_rolls_back(store: SqliteStore) -> None:
     machine = Machine(store, Ends.MACHINE)
     machine.order()
     result = machine.settle()

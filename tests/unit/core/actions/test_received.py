@@ -170,7 +170,7 @@ def test_the_oldest_outputs_go_first_and_their_results_stay(fleet: Fleet, bound:
     assert ann.store.order_results.output(gone[0].id) is None
 
 
-def test_what_is_malformed_is_set_aside(fleet: Fleet) -> None:
+def test_malformed_results_are_quarantined(fleet: Fleet) -> None:
     ann, ben, group_id = fleet
     with ben.store.transaction():
         ben.node._queue.queue(ann.key, MessageType.ORDER_RESULT, group_id, b"\x80", ben.now)

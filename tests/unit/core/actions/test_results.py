@@ -57,6 +57,6 @@ def test_a_result_is_read_back() -> None:
     ],
     ids=repr,
 )
-def test_what_contradicts_itself_or_is_too_long_is_refused(wrong: OrderResult) -> None:
+def test_contradictory_and_long_results_are_refused(wrong: OrderResult) -> None:
     with pytest.raises(RemoteError):
         OrderResult.from_wire(wrong.to_wire())

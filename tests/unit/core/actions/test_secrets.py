@@ -98,7 +98,7 @@ def test_the_vectors(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("stored", [b"", b"\x80", cbor.encode([b"a"]), cbor.encode([b"a", 1])])
-def test_what_is_damaged_is_refused(stored: bytes) -> None:
+def test_damaged_sealed_arguments_are_refused(stored: bytes) -> None:
     with pytest.raises(RemoteError):
         SealedArguments.from_stored(stored)
 
@@ -140,5 +140,5 @@ def test_a_wave_of_a_roll_out_has_none() -> None:
         (b"as it is\xff", [], True, b"as it is\xff"),
     ],
 )
-def test_what_a_program_writes_is_kept_without_them(output: bytes, secrets: list[str], cut: bool, kept: bytes) -> None:
+def test_secrets_are_redacted_from_output(output: bytes, secrets: list[str], cut: bool, kept: bytes) -> None:
     assert redacted(output, secrets, cut=cut) == kept

@@ -214,7 +214,7 @@ def test_a_long_state_takes_several_parts_which_are_whole_or_count_for_nobody() 
     assert others.code == PARTS, "nobody finishes what somebody else has begun"
 
 
-def test_what_is_void_signs_nothing_and_is_not_agreed_to() -> None:
+def test_a_void_operation_signs_no_checkpoint() -> None:
     *parts, last = proposed(ALICE, _HISTORY, _PINS, _ADMINS)
     by_bob = _agree(BOB, last)
     every = [*_HISTORY, *parts, last, by_bob]

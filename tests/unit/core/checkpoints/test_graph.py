@@ -25,7 +25,7 @@ def test_vectors(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -1])
-def test_what_is_cut_off_is_refused(cut: int) -> None:
+def test_a_truncated_graph_is_refused(cut: int) -> None:
     [vector] = [each.values[0] for each in vectors("checkpoints", "graphs") if each.values[0]["code"] is None]
     body = bytes.fromhex(vector["bytes"])
     with pytest.raises(RemoteError):

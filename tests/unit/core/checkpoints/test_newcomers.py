@@ -142,7 +142,7 @@ class Site:
 
 
 @pytest.mark.slow
-def test_who_is_new_gets_in_step_though_all_have_forgotten(tmp_path: Path) -> None:
+def test_a_newcomer_catches_up_although_all_have_forgotten(tmp_path: Path) -> None:
     site = Site(tmp_path)
     assert min(site.forgotten) >= _NOTES
     site.join()
@@ -154,7 +154,7 @@ def test_who_is_new_gets_in_step_though_all_have_forgotten(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_who_keeps_everything_gives_everything(tmp_path: Path) -> None:
+def test_a_keeper_gives_a_newcomer_everything(tmp_path: Path) -> None:
     site = Site(tmp_path, keeper=True)
     site.join()
     assert site.is_in_step()
@@ -163,7 +163,7 @@ def test_who_keeps_everything_gives_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_who_lost_its_state_gets_in_step_and_goes_on(tmp_path: Path) -> None:
+def test_a_device_without_its_state_catches_up(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.join()
     site.cem.return_to(None)
@@ -196,7 +196,7 @@ def test_a_long_graph_comes_in_several_messages_and_a_restart_loses_none_of_it(t
 
 
 @pytest.mark.slow
-def test_what_comes_late_is_taken_no_second_time(tmp_path: Path) -> None:
+def test_late_operations_are_not_applied_twice(tmp_path: Path) -> None:
     site = Site(tmp_path, keeper=True)
     everything = [each.raw for each in site.ann.store.operations.in_order(site.group_id)]
     forget(site.electors[0], site.group_id)
@@ -354,7 +354,7 @@ def test_the_wait_goes_on_where_it_is_restarted_and_offered_nothing_meanwhile(tm
 
 
 @pytest.mark.slow
-def test_who_gives_one_operation_now_and_then_keeps_a_newcomer_waiting_for_a_day_at_most(tmp_path: Path) -> None:
+def test_a_slow_peer_delays_a_newcomer_for_a_day_at_most(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     group_id, held = hostile.site.group_id, hostile.site.cem.store.operations
     pause_us = GRAPH_WAIT_US - 1_000_000
@@ -380,7 +380,7 @@ def test_a_late_answer_is_accepted_after_another_member_was_asked(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_what_nobody_asked_for_is_not_taken(tmp_path: Path) -> None:
+def test_an_unrequested_graph_is_refused(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     hostile.site.cem.restart()
     assert hostile.bring(hostile.graph, asked=False) == 0
@@ -419,7 +419,7 @@ def test_a_former_member_vouches_for_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_where_there_are_admins_only_these_vouch(tmp_path: Path) -> None:
+def test_only_admins_vouch_where_there_are_admins(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path, Mode.ADMIN_INVITES)
     assert hostile.bring(_by(hostile.site.ben.identity, hostile.graph)) == 0
     assert hostile.bring(hostile.graph) >= _NOTES
@@ -447,7 +447,7 @@ def test_a_graph_that_is_not_vouched_for_is_not_believed(
 
 
 @pytest.mark.slow
-def test_what_others_are_judged_by_cannot_be_withheld(tmp_path: Path) -> None:
+def test_operations_that_judge_others_cannot_be_withheld(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
     judged = {each.id for each in hostile.graph.remains if each.judged}
     assert len(judged) >= 4

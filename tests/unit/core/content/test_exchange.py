@@ -43,7 +43,7 @@ def test_a_member_gets_a_file_whole_and_its_author_learns_of_it(members: Members
 
 
 # accepts: 003.71
-def test_who_has_fetched_a_file_gives_it_to_others(members: Members) -> None:
+def test_a_member_serves_files_that_it_fetched(members: Members) -> None:
     """Any holder serves; who offers it need not be there any more."""
     _ann, ben, cat = members.all
     offer = members.put(some_bytes(100_000))
@@ -59,7 +59,7 @@ def test_who_has_fetched_a_file_gives_it_to_others(members: Members) -> None:
     assert members.opened(cat, offer) == some_bytes(100_000)
 
 
-def test_who_has_no_file_says_so_and_the_next_one_is_asked_at_once(members: Members) -> None:
+def test_a_member_without_the_file_says_so(members: Members) -> None:
     _ann, ben, cat = members.all
     offer = members.put(some_bytes(1_000))
     members.settle()
@@ -73,7 +73,7 @@ def test_who_has_no_file_says_so_and_the_next_one_is_asked_at_once(members: Memb
 
 
 # accepts: 003.72
-def test_what_is_damaged_at_who_has_it_is_not_given_and_the_next_one_is_asked(members: Members) -> None:
+def test_a_damaged_file_is_asked_of_the_next_member(members: Members) -> None:
     """A chunk is compared with the index before it is given, so nobody is taken for a liar by a bad card."""
     ann, ben, cat = members.all
     offer = members.put(some_bytes(3 * CHUNK_BYTES))
@@ -141,7 +141,7 @@ def test_a_failing_disk_has_a_file_fetched_again_once_an_hour(members: Members) 
     assert ann.store.content.files.verify(offer.content.hash)
 
 
-def test_what_nobody_asked_for_is_dropped(members: Members) -> None:
+def test_unrequested_parts_are_dropped(members: Members) -> None:
     ann, ben, cat = members.all
     offer = members.put(some_bytes(1_000))
     members.settle()
@@ -182,7 +182,7 @@ def test_nobody_who_is_no_member_is_given_anything(members: Members, make: Make)
     assert cat.key not in given_by(ann, members)
 
 
-def test_what_a_member_is_owed_is_bounded(members: Members) -> None:
+def test_parts_queued_for_a_member_are_bounded(members: Members) -> None:
     ann, ben, cat = members.all
     offer = members.put(some_bytes(40 * CHUNK_BYTES))
     members.settle()

@@ -45,7 +45,7 @@ def test_a_restart_goes_on_where_it_was(members: Members) -> None:
 
 
 # accepts: 003.71, 003.74
-def test_who_has_put_a_file_that_its_disk_changed_has_the_rest_from_who_has_it(members: Members) -> None:
+def test_a_file_that_the_disk_changed_is_repaired_from_others(members: Members) -> None:
     """What is sound of it, up to the first chunk that is not, stays."""
     ann, ben, _ = members.all
     content = some_bytes(3 * CHUNK_BYTES)
@@ -111,7 +111,7 @@ def test_a_file_whose_last_commit_the_power_cut_took_is_taken_for_whole(members:
     assert ann.store.content.holders(offer.content.hash) == [ben.key]
 
 
-def test_what_a_power_cut_left_at_the_end_is_never_cut_off(members: Members) -> None:
+def test_another_process_never_truncates_a_part(members: Members) -> None:
     """A command of this device looks at the part while its agent writes the next chunk."""
     ben = members.all[1]
     offer = members.put(some_bytes(3 * CHUNK_BYTES))
@@ -150,7 +150,7 @@ def _asked_in_vain(device: Device, members: Members) -> None:
         device.wait(CONTENT_PULL_US / 1e6)
 
 
-def test_who_drips_has_one_turn_too(members: Members) -> None:
+def test_a_slow_holder_has_one_turn_only(members: Members) -> None:
     """Slow bytes: one whenever the turn would end kept others from being asked for days."""
     ann, ben, cat = members.all
     offer = members.put(some_bytes(CHUNK_BYTES))

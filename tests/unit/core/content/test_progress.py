@@ -63,7 +63,7 @@ def test_many_chunks_at_once_come_whole_and_the_whole_is_proved_without_reading_
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_came_before_a_restart_is_read_for_the_proof(content: ContentTable, tmp_path: Path, seed: int) -> None:
+def test_a_restart_reads_earlier_pieces_for_the_proof(content: ContentTable, tmp_path: Path, seed: int) -> None:
     _keep_to(_begun(content), 21 * CHUNK_BYTES, random.Random(seed))
     second = Device("ben", tmp_path).store.content
     progress = _begun(second)

@@ -83,7 +83,7 @@ def group(tmp_path: Path) -> _Group:
     return _Group(tmp_path)
 
 
-def test_who_came_later_opens_what_is_pinned(group: _Group) -> None:
+def test_a_later_member_opens_pinned_files(group: _Group) -> None:
     assert not group.has_secret(group.dan)
     group.ask(group.dan)
     carry(*group.members)
@@ -113,7 +113,7 @@ def test_a_file_that_is_here_is_enough_to_ask(group: _Group) -> None:
     assert group.has_secret(group.dan)
 
 
-def test_what_nobody_has_pinned_stays_closed_and_another_member_that_has_it_opens_it(tmp_path: Path) -> None:
+def test_a_later_member_opens_no_file_without_a_pin(tmp_path: Path) -> None:
     group = _Group(tmp_path, pinned=False)
     want(group.ben, group.group_id, group.offer.content, group.ann)
     carry(*group.members)
@@ -146,7 +146,7 @@ def test_files_that_nobody_has_pinned_do_not_hold_up_one_of_their_epoch_that_is(
     assert group.has_secret(group.dan)
 
 
-def test_who_is_not_whole_with_it_gives_nothing(group: _Group) -> None:
+def test_a_member_without_the_whole_file_gives_no_secret(group: _Group) -> None:
     """A pin alone, on what is still to come, is nothing that a member holds."""
     want(group.ben, group.group_id, group.offer.content, group.ann)
     group.pin(group.ben)
@@ -157,7 +157,7 @@ def test_who_is_not_whole_with_it_gives_nothing(group: _Group) -> None:
     assert not group.has_secret(group.dan)
 
 
-def test_who_came_later_cannot_write_an_offer_that_brings_out_another_epochs_secret(group: _Group) -> None:
+def test_a_forged_offer_reveals_no_earlier_secret(group: _Group) -> None:
     """Neither for what ann has pinned, nor for what it has of dan's own."""
     own = put(group.dan, group.group_id, b"of dan", group.folder)
     group.settle()
@@ -218,7 +218,7 @@ def test_an_offer_that_is_for_some_alone_brings_out_nothing(group: _Group) -> No
     assert not group.has_secret(group.dan)
 
 
-def test_who_was_given_a_secret_gives_it_on(group: _Group) -> None:
+def test_a_member_passes_on_a_secret(group: _Group) -> None:
     group.ask(group.dan)
     carry(*group.members)
     group.pin(group.dan)

@@ -89,7 +89,7 @@ def test_every_member_hears_it_once_and_nobody_keeps_it(make: Make) -> None:  # 
     assert [device.store.connection.total_changes for device in three.all] == before
 
 
-def test_what_a_relay_brings_again_is_not_received_again(make: Make) -> None:
+def test_a_repeated_ephemeral_message_is_ignored(make: Make) -> None:
     three = Three(make)
     three.say(b"one")
     first = _to(three.ben, _said(three.ann))
@@ -123,7 +123,7 @@ def test_a_node_that_takes_anothers_place_knows_what_was_received(make: Make) ->
     assert _received(three.ben) == [b"one"]
 
 
-def test_who_was_removed_neither_hears_nor_is_received(make: Make) -> None:
+def test_a_removed_member_neither_sends_nor_receives(make: Make) -> None:
     three = Three(make)
     three.say(b"cat hears this no more")
     with three.ann.store.transaction():
@@ -175,7 +175,7 @@ def test_a_sender_may_send_a_limited_number_of_ephemeral_messages(make: Make) ->
     assert [three.say(b"again") for _ in range(EPHEMERAL_PER_SECOND)] == [2] * EPHEMERAL_PER_SECOND
 
 
-def test_what_a_relay_held_back_is_received_where_it_was_said_in_time(make: Make) -> None:
+def test_a_delayed_ephemeral_message_is_received_in_time(make: Make) -> None:
     three = Three(make)
     held = []
     for _ in range(EPHEMERAL_SAVED + 20):
@@ -203,7 +203,7 @@ def test_a_member_that_breaks_the_rules_is_received_within_its_limit(make: Make)
 
 
 @pytest.mark.parametrize("apart_us", [-EPHEMERAL_US - 1, EPHEMERAL_US + 1])
-def test_what_was_said_at_another_time_is_not_received(make: Make, apart_us: int) -> None:
+def test_an_ephemeral_message_of_another_time_is_refused(make: Make, apart_us: int) -> None:
     three = Three(make)
     body = Ephemeral(three.ben.now.wall_us + apart_us, b"old, or of the future").to_wire()
     _forged(three.ann, three.ben, three.group_id, body)
@@ -221,21 +221,21 @@ def test_a_clock_that_was_set_back_keeps_nobody_silent(make: Make) -> None:
     assert _received(three.ben) == [b"one", b"two"]
 
 
-def test_what_no_relay_takes_in_time_is_not_sent(make: Make) -> None:
+def test_an_expired_ephemeral_message_is_not_sent(make: Make) -> None:
     three = Three(make)
     three.say(b"now or never")
     three.wait(_LIFETIME_S)
     assert _said(three.ann) == []
 
 
-def test_what_a_relay_has_not_taken_is_offered_again(make: Make) -> None:
+def test_an_untaken_ephemeral_message_is_offered_again(make: Make) -> None:
     three = Three(make)
     three.say(b"one")
     refused = next(iter(three.ann.node.envelopes_to_send(three.ann.now)))
     assert refused.recipient in {each.recipient for each in three.ann.sends()}
 
 
-def test_what_is_wrong_is_refused_where_it_is_said(make: Make) -> None:
+def test_a_wrong_ephemeral_message_is_refused_at_once(make: Make) -> None:
     three = Three(make)
     with pytest.raises(LocalError, match="1024 bytes"):
         three.say(bytes(MAXIMUM_EPHEMERAL_BYTES + 1))

@@ -13,7 +13,7 @@ def _member(extensions: bytes) -> Member:
     return Member(identity("ann").keys, extensions=extensions)
 
 
-def test_who_creates_a_group_and_who_joins_it_announce_what_they_support(make: Make) -> None:
+def test_founders_and_joiners_announce_their_features(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     for device in (ann, ben):

@@ -44,7 +44,7 @@ def test_its_ends_are_what_nothing_follows() -> None:
     assert one.hash in graph
 
 
-def test_what_is_dropped_leaves_the_ends_that_it_followed() -> None:
+def test_dropping_a_manifest_restores_the_tips_before_it() -> None:
     graph, (one, two, three) = _forked()
     size = graph.bytes
     graph.drop(ALICE.signing_public, [graph[three.hash], graph[one.hash]])
@@ -54,7 +54,7 @@ def test_what_is_dropped_leaves_the_ends_that_it_followed() -> None:
     assert [each.hash for each in graph.unknown_tips(ALICE.signing_public, 0)] == [two.hash]
 
 
-def test_what_all_later_ones_follow_is_settled() -> None:
+def test_a_manifest_that_all_later_ones_follow_is_settled() -> None:
     graph, (_, two, three) = _forked()
     assert graph.settle().hash == WITH_CAROL.hash, "two ends have nothing later in common"
     graph.drop(ALICE.signing_public, [graph[two.hash]])

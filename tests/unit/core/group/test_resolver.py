@@ -52,7 +52,7 @@ def _keys(*devices: Identity) -> set[bytes]:
 
 
 @pytest.mark.parametrize("goes_on", ["no", "yes"])
-def test_who_was_removed_gains_nothing_by_removing_others_too(goes_on: str) -> None:  # accepts: 000.20, 000.26
+def test_a_removed_member_gains_nothing_by_removing_others(goes_on: str) -> None:  # accepts: 000.20, 000.26
     """It removes its remover, and then one who has gone on since: that one is no party to the circle."""
     removal = _removes(_ELDEST, _FOURTH)
     rename = _renames_itself(_THIRD, removal)

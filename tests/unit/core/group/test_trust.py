@@ -144,7 +144,7 @@ def _rivals(held: GroupManifest, count: int) -> list[GroupManifest]:
 
 
 @pytest.mark.parametrize("followed", [False, True], ids=["alone", "followed by their issuer's own"])
-def test_which_of_an_issuers_rivals_are_held_does_not_depend_on_their_order(*, followed: bool) -> None:
+def test_the_rivals_held_do_not_depend_on_their_order(*, followed: bool) -> None:
     """As all are offered again and again; what two devices hold would differ for good (seed 730028919)."""
     last_first = _rivals(WITH_CAROL, 2 * RIVALS_OF_ONE)
     later = [rival for each in last_first[:RIVALS_OF_ONE] for rival in _rivals(each, 2)] if followed else []
@@ -160,7 +160,7 @@ def test_which_of_an_issuers_rivals_are_held_does_not_depend_on_their_order(*, f
     assert heads[0] == heads[1] == heads[2] == sorted(each.hash for each in last_first)[:RIVALS_OF_ONE]
 
 
-def test_what_another_member_follows_is_not_replaced() -> None:
+def test_a_manifest_that_another_member_follows_is_not_replaced() -> None:
     trust = GroupTrust(GROUP_ID, WITH_CAROL)
     last_first = _rivals(WITH_CAROL, 2 * RIVALS_OF_ONE)
     for each in last_first[:RIVALS_OF_ONE]:

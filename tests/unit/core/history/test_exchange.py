@@ -17,7 +17,7 @@ def _write(device: Device, group_id: GroupId, text: str) -> None:
         device.node.history.write(group_id, Note("text/plain", text.encode()), device.now)
 
 
-def test_what_is_held_back_goes_once_a_member_has_what_was_sent_before(tmp_path: Path) -> None:
+def test_held_operations_go_after_those_sent_before(tmp_path: Path) -> None:
     ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
     group_id = found(ann, ben)
     carry(ann, ben)
@@ -64,7 +64,7 @@ def test_acknowledgements_have_what_is_held_back_looked_at_ten_times_a_second_at
     assert exchange.has_work(ann.now)
 
 
-def test_what_others_ask_for_meanwhile_puts_no_request_off(tmp_path: Path) -> None:
+def test_requests_of_others_delay_no_request(tmp_path: Path) -> None:
     ann, ben, eve = (Device(name, tmp_path) for name in ("ann", "ben", "eve"))
     group_id = found(ann, ben, eve)
     exchange = ann.node.history.exchange
@@ -77,7 +77,7 @@ def test_what_others_ask_for_meanwhile_puts_no_request_off(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_who_was_away_is_in_step_at_once_however_much_was_said(tmp_path: Path) -> None:  # accepts: 003.02, 003.81
+def test_a_member_that_was_away_catches_up_at_once(tmp_path: Path) -> None:  # accepts: 003.02, 003.81
     ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
     group_id = GroupId(settled(ann, ben))
     with ann.store.transaction():

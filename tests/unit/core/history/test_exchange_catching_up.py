@@ -48,7 +48,7 @@ def test_a_device_stops_asking_a_member_once_it_learns_of_its_removal(make: Make
     assert MessageType.HISTORY_PULL not in {read_message(raw, verify=False).type for _, raw in rows}
 
 
-def test_who_lacks_what_an_operation_follows_asks_for_it(make: Make) -> None:  # accepts: 003.28
+def test_a_member_asks_for_missing_parents(make: Make) -> None:  # accepts: 003.28
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     write_note(ann, group_id, "heard by ben alone")
@@ -72,7 +72,7 @@ def test_a_newcomer_learns_everything_from_any_member(make: Make) -> None:  # ac
     assert len(read_notes(cem, group_id)) == 6
 
 
-def test_what_only_one_knows_whose_author_is_gone_reaches_the_others(make: Make) -> None:  # accepts: 003.01, 003.23
+def test_an_absent_authors_operation_spreads_from_one_holder(make: Make) -> None:  # accepts: 003.01, 003.23
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     write_note(ann, group_id, "my last words")
@@ -105,9 +105,7 @@ def test_a_hostile_member_that_promises_more_is_asked_once_in_a_while(make: Make
     assert read_notes(ann, group_id) == []
 
 
-def test_who_pretends_to_a_cycle_is_waited_for_in_vain_and_asked_once(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:  # accepts: 003.32
+def test_a_pretended_cycle_is_asked_for_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:  # accepts: 003.32
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     exchange, requests = ben.node.history.exchange, set[LinkSeq]()
@@ -191,7 +189,7 @@ def test_an_answer_holds_so_much_and_says_how_much_more_there_is(
     assert (list(bundles[-1].operations), bundles[-1].more) == (raws[:3], 2)
 
 
-def test_what_no_relay_takes_is_not_answered(make: Make) -> None:
+def test_a_pull_too_large_for_the_relay_is_not_answered(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     raw = write_note(ann, group_id, "more than the relay takes").raw
@@ -234,7 +232,7 @@ def test_pulls_fill_no_outbox(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_who_parts_and_meets_again_has_one_history(make: Make) -> None:  # accepts: 003.01, 003.06, 003.30
+def test_separated_members_end_with_one_history(make: Make) -> None:  # accepts: 003.01, 003.06, 003.30
     devices = ann, ben, cem, dan = [make(name) for name in ("ann", "ben", "cem", "dan")]
     group_id = found(*devices)
     for number in range(3):
@@ -303,7 +301,7 @@ def test_two_that_differ_on_both_sides_compare_their_logs_once(make: Make) -> No
         assert len(ben.node.history.exchange.asking.ask_back(further, ben.now)) == 1
 
 
-def test_who_has_left_takes_nothing_and_asks_for_nothing(make: Make) -> None:  # accepts: 003.52
+def test_a_device_that_left_neither_takes_nor_asks(make: Make) -> None:  # accepts: 003.52
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     write_note(ann, group_id, "before")
@@ -362,7 +360,7 @@ def test_a_running_catch_up_shows_its_source(make: Make) -> None:  # accepts: 00
     assert len(read_notes(ben, group_id)) == 2 * BUNDLE_OPERATIONS + 10
 
 
-def test_what_waits_for_what_it_rests_on_shows_until_that_is_here(make: Make) -> None:  # accepts: 003.57
+def test_waiting_operations_show_until_their_parents_arrive(make: Make) -> None:  # accepts: 003.57
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     withheld = forge(ben, group_id, 1, "withheld")
@@ -374,7 +372,7 @@ def test_what_waits_for_what_it_rests_on_shows_until_that_is_here(make: Make) ->
     assert ann.store.catching_up.of(group_id) == []
 
 
-def test_what_another_member_has_brought_is_fetched_from_nobody_any_more(make: Make) -> None:  # accepts: 003.57
+def test_an_operation_that_arrived_is_not_fetched_again(make: Make) -> None:  # accepts: 003.57
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     first = forge(ben, group_id, 1, "one")

@@ -84,7 +84,7 @@ def test_a_destruction_takes_along_the_manifests_that_it_rests_on(make: Make) ->
     assert [group.group_id for group in world.sam.node.groups.joined()] == [found_too]
 
 
-def test_who_speaks_with_nobody_but_the_removed_collector_learns_of_its_removal(make: Make) -> None:
+def test_a_device_learns_of_its_collectors_removal_from_the_collector(make: Make) -> None:
     ann, ben, mal, sam = make("ann"), make("ben"), make("mal", collects=True), make("sam")
     group_id = found(ann, ben, mal, sam)
     remove(ann, mal, group_id)
@@ -164,7 +164,7 @@ def test_of_two_groups_the_report_says_which_one_differs(make: Make) -> None:
     assert set(_agreement(ann, one).others) == {ben.key}
 
 
-def test_who_takes_nothing_is_asked_all_the_same(make: Make) -> None:
+def test_a_member_that_takes_nothing_is_still_asked(make: Make) -> None:
     """What waits for a member may never be taken, as it has removed this device: its answer tells."""
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
@@ -215,7 +215,7 @@ def test_a_member_that_says_one_thing_after_another_is_asked_and_told_at_a_pace(
 
 
 @pytest.mark.slow
-def test_who_answers_every_request_with_nothing_is_asked_less_and_less_often(make: Make) -> None:
+def test_empty_answers_make_requests_rarer(make: Make) -> None:
     ann, mal = make("ann"), make("mal")
     group_id = found(ann, mal)
     ann.compares_on_contact_only()
@@ -253,7 +253,7 @@ def test_a_thousand_different_heads_are_reported_one_after_the_other(make: Make)
 
 
 @pytest.mark.slow
-def test_who_was_away_is_in_step_at_once_however_much_has_changed(make: Make) -> None:
+def test_a_member_that_was_away_catches_up_however_much_changed(make: Make) -> None:
     """What it lacks is several times as much as one answer carries."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id = GroupId(settled(ann, ben, cid))

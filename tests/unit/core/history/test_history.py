@@ -48,7 +48,7 @@ def test_a_note_reaches_every_member_and_its_author_sees_it(  # accepts: 003.02,
     assert HistoryGrew(group_id, ann.key, 1) in ben.events()
 
 
-def test_who_wrote_in_a_branch_that_lost_since_goes_on_writing(make: Make) -> None:
+def test_an_author_in_a_losing_branch_continues_writing(make: Make) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     carry(ann, ben, cem)
@@ -130,7 +130,7 @@ def test_nobody_is_silenced_by_many_heads_that_are_lower_than_what_it_has_writte
     assert ann.store.operations.heads(group_id) == [last.id]
 
 
-def test_what_names_a_later_version_than_the_one_that_holds_is_followed_by_none_before_it(make: Make) -> None:
+def test_operations_of_a_later_version_are_followed_under_that_version(make: Make) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     remove(ann, ben, group_id)
@@ -153,7 +153,7 @@ def test_what_names_a_later_version_than_the_one_that_holds_is_followed_by_none_
 
 
 @pytest.mark.slow
-def test_who_is_away_costs_its_author_one_row(make: Make) -> None:
+def test_an_absent_member_costs_one_row(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     for number in range(3 * BUNDLE_OPERATIONS):
@@ -166,7 +166,7 @@ def test_who_is_away_costs_its_author_one_row(make: Make) -> None:
     assert read_notes(ben, group_id) == read_notes(ann, group_id)
 
 
-def test_what_was_written_while_something_waited_is_owed_across_a_restart(make: Make) -> None:
+def test_owed_operations_survive_a_restart(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     write_note(ann, group_id, "first")
@@ -180,7 +180,7 @@ def test_what_was_written_while_something_waited_is_owed_across_a_restart(make: 
     assert not ann.node.history.exchange.has_work(ann.now), "nothing is owed, and nothing is looked for"
 
 
-def test_what_breaks_a_rule_takes_nothing_else_along(make: Make) -> None:  # accepts: 003.26, 003.32
+def test_a_rule_breaking_operation_drops_nothing_else(make: Make) -> None:  # accepts: 003.26, 003.32
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     good = forge(ben, group_id, 1, "good")
@@ -267,7 +267,7 @@ def test_a_description_is_an_admins_where_there_are_admins(make: Make) -> None: 
     assert ann.node.history.profile(group_id).title == ""
 
 
-def test_what_is_too_large_is_refused_before_anything_is_written(make: Make) -> None:  # accepts: 003.27, 003.60
+def test_an_operation_too_large_is_refused_unwritten(make: Make) -> None:  # accepts: 003.27, 003.60
     ann = make("ann")
     with ann.store.transaction():
         group_id = ann.node.membership.create("ann", (), ann.now.wall_us).group_id
@@ -302,7 +302,7 @@ def test_a_fork_is_reported_when_it_comes_and_not_again(make: Make) -> None:
 
 
 @pytest.mark.parametrize("payload", [1_800, 3_000, 10_240, 65_000])
-def test_what_no_relay_carries_is_refused_where_it_is_written(make: Make, payload: int) -> None:
+def test_an_operation_that_no_relay_carries_is_refused(make: Make, payload: int) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     write_note(ann, group_id, "before")
@@ -323,7 +323,7 @@ def test_what_no_relay_carries_is_refused_where_it_is_written(make: Make, payloa
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_who_was_removed_and_added_again_begins_another_log(make: Make, times: int) -> None:
+def test_a_readmitted_author_begins_another_log(make: Make, times: int) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     texts = ["first"]

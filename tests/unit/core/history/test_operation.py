@@ -32,7 +32,7 @@ def test_operations(vector: dict[str, Any]) -> None:  # accepts: 003.27, 003.33
     assert sign_operation(operation, author).raw == raw
 
 
-def test_what_is_too_long_is_refused_unread() -> None:  # accepts: 003.27
+def test_an_operation_too_long_is_refused_unread() -> None:  # accepts: 003.27
     with pytest.raises(RemoteError) as caught:
         read_operation(b"\xff" * (MAXIMUM_OPERATION_BYTES + 1))
     assert caught.value.code == "limit"

@@ -47,7 +47,7 @@ def _notes(device: Device, group_id: GroupId) -> dict[str, bool]:
     return {body.content.decode(): each.id not in void for each, body in notes if isinstance(body, Note)}
 
 
-def test_what_the_remover_knew_counts_and_what_comes_late_does_not(make: Make) -> None:  # accepts: 003.57
+def test_operations_known_to_the_remover_count_and_late_ones_do_not(make: Make) -> None:  # accepts: 003.57
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
     _write(mal, group_id, "known")
@@ -99,7 +99,7 @@ def test_a_removal_holds_in_a_group_that_has_said_nothing_before(make: Make) -> 
     assert backdated.id not in ben.node.history.standing(group_id).heads
 
 
-def test_what_a_member_had_built_upon_counts_once_those_who_know_build_upon_that(make: Make) -> None:
+def test_operations_a_member_built_upon_count(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
     _remove(ann, mal, group_id)
@@ -115,7 +115,7 @@ def test_what_a_member_had_built_upon_counts_once_those_who_know_build_upon_that
         assert set(_notes(device, group_id).values()) == {True}
 
 
-def test_what_a_member_wrote_that_left_counts(make: Make) -> None:
+def test_operations_of_a_member_that_left_count(make: Make) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     _write(cem, group_id, "farewell")
@@ -145,7 +145,7 @@ def test_a_removal_counts_after_the_remover_has_left(make: Make) -> None:
     assert _notes(ben, group_id) == {"known": True, "late": False}
 
 
-def test_who_is_let_in_again_speaks_again(make: Make) -> None:
+def test_a_readmitted_member_writes_again(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
     _remove(ann, mal, group_id)
@@ -189,7 +189,7 @@ def test_a_former_member_whose_words_are_void_removes_nobody(make: Make) -> None
     assert _notes(ann, group_id) == {"early": True}, "mal alone has ever said that he was out"
 
 
-def test_what_was_written_under_a_rival_of_the_removal_is_void(make: Make) -> None:
+def test_operations_under_a_rival_of_the_removal_are_void(make: Make) -> None:
     """It names a version as high as the removal's, and no higher one."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)

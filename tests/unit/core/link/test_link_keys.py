@@ -155,7 +155,7 @@ def test_a_device_that_only_acknowledges_gets_a_key(ann: Talker, ben: Talker) ->
     assert [_version(each) for each in ann.speaks(group, b"by link")] == [LINKED]
 
 
-def test_what_goes_by_link_comes_and_so_do_acknowledgements(ann: Talker, ben: Talker, group_id: GroupId) -> None:
+def test_link_envelopes_and_their_acknowledgements_arrive(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     [first] = ann.speaks(group_id, b"by link")
     [second] = ann.speaks(group_id, b"by the same")
     one, two = read_envelope(first.envelope), read_envelope(second.envelope)
@@ -174,9 +174,7 @@ def test_what_goes_by_link_comes_and_so_do_acknowledgements(ann: Talker, ben: Ta
     assert not _codes(ben)
 
 
-def test_what_is_sent_again_is_sealed_and_the_key_is_not_used_again(
-    ann: Talker, ben: Talker, group_id: GroupId
-) -> None:
+def test_a_repeated_message_is_sealed_and_ends_the_link_key(ann: Talker, ben: Talker, group_id: GroupId) -> None:
     [lost] = ann.speaks(group_id, b"lost")
     ann.wait(RETRY_US_INITIAL / 1e6)
     [repeated] = ann.sends()

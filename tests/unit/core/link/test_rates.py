@@ -79,7 +79,7 @@ def test_all_together_wait_when_strangers_send_too_much() -> None:
     assert rates.wait_us(wait_us) == 0
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_remembered_authors_are_bounded() -> None:
     rates = ReceivingRates()
     for number in range(2 * RATED_AUTHORS):
         rates.spend(DeviceKey(b"%d" % number), AUTHOR_TOKENS + AUTHOR_TOKENS_PER_SECOND, 0)

@@ -20,7 +20,7 @@ def test_a_sequence_is_new_once() -> None:
     assert link.received == SequenceSet(3)
 
 
-def test_what_is_far_ahead_is_refused() -> None:
+def test_a_number_far_ahead_is_refused() -> None:
     link = ReceiveLink(SequenceSet(5), set())
     assert link.classify(LinkSeq(5 + MAXIMUM_SEQUENCE_GAP)) is Arrival.NEW
     with pytest.raises(LimitError):
@@ -49,7 +49,7 @@ def test_an_acknowledgement_is_due_until_it_has_gone() -> None:
     assert link.idle
 
 
-def test_what_is_not_landed_is_not_acknowledged() -> None:
+def test_unlanded_messages_are_not_acknowledged() -> None:
     link = ReceiveLink(SequenceSet(4), {LinkSeq(3)})
     link.take(LinkSeq(5), lands_later=True)
     link.take(LinkSeq(6), lands_later=True)

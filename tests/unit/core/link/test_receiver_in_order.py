@@ -40,7 +40,7 @@ def test_a_relay_that_reorders_and_loses_shows_only_what_is_in_order(make: Make,
     assert sorted(ben.inbox()) == sorted(sent)
 
 
-def test_what_is_reported_lost_is_not_waited_for(make: Make) -> None:
+def test_messages_reported_lost_are_not_awaited(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     for content in (b"huge", b"after"):

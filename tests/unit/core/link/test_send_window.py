@@ -188,7 +188,7 @@ def test_a_refused_message_holds_up_none_behind_it() -> None:
     assert not queue.link.idle
 
 
-def test_what_an_acknowledgement_shows_missing_goes_again_after_a_round_trip() -> None:
+def test_messages_shown_missing_go_again_after_a_round_trip() -> None:
     queue = Queue(5)
     queue.send()
     queue.now += 100_000
@@ -277,7 +277,7 @@ def test_an_acknowledgement_of_what_was_never_sent_stops_nothing() -> None:
     assert queue.send() == [2]
 
 
-def test_what_the_queue_no_longer_holds_is_not_sent_again() -> None:
+def test_withdrawn_messages_are_not_sent_again() -> None:
     queue = Queue(5)
     queue.send()
     queue.link.withdraw(1, 3)
@@ -295,7 +295,7 @@ def test_an_old_acknowledgement_changes_nothing() -> None:
     assert queue.send() == []
 
 
-def test_who_speaks_unasked_has_one_message_tried_again() -> None:
+def test_a_peer_that_speaks_gets_one_message_tried_again() -> None:
     queue = Queue(3)
     queue.send()
     for _ in range(6):
@@ -339,7 +339,7 @@ def test_a_connection_that_is_back_begins_with_a_short_retry_time() -> None:
     assert queue.link.next_deadline() == queue.now + RETRY_US_INITIAL
 
 
-def test_what_went_often_goes_beside_what_is_new() -> None:
+def test_repeated_messages_go_beside_new_ones() -> None:
     """Of a window that is tried again and again and grows by each answer, one place in eight is for the oldest."""
     queue = Queue(3 * LINK_WINDOW_MESSAGES)
     queue.send()
@@ -368,7 +368,7 @@ def test_a_backlog_ends_when_all_of_it_is_on_its_way() -> None:
     assert note() is None
 
 
-def test_what_waits_for_a_connection_or_an_answer_is_backlog() -> None:
+def test_messages_waiting_for_an_answer_are_backlog() -> None:
     queue = Queue(2 * LINK_WINDOW_MESSAGES)
     queue.send()
     queue.link.note_backlog(lambda: Place(5))

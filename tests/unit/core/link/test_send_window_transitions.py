@@ -60,7 +60,7 @@ def test_another_relays_connection_does_not_matter(state: type) -> None:
     assert type(window.entry.state) is state
 
 
-def test_what_was_sent_twice_counts_from_the_last_time() -> None:
+def test_a_message_sent_twice_counts_from_the_last_time() -> None:
     window = Window(Sent)
     EVENTS[Event.SENT](window)
     assert window.entry.state == Sent(LATE_US)

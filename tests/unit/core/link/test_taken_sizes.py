@@ -46,7 +46,7 @@ class Relay:
             assert self.hang_ups < 10
 
 
-def test_what_waits_with_the_suspect_passes_before_it() -> None:
+def test_smaller_messages_pass_a_suspect_one() -> None:
     relay = Relay()
     relay.offer(500, LARGE, 600)
     assert relay.offer(500, LARGE, 600)[0] == [SizeAdmission.NOW, SizeAdmission.ALONE_LATER, SizeAdmission.NOW]

@@ -69,7 +69,7 @@ def test_a_mailbox_that_invents_cursors_is_reported_and_avoided(
     assert liar.ben.store.mailbox.position(liar.post.key)[1] == 0
 
 
-def test_what_was_not_asked_for_is_dropped(liar: _Liar) -> None:
+def test_unrequested_mailbox_messages_are_dropped(liar: _Liar) -> None:
     assert liar.respond([1], 1) == [], "nothing was asked"
     liar.welcome(0, 0)
     assert liar.respond([1], 1) == []
@@ -86,7 +86,7 @@ def test_a_mailbox_that_always_has_more_costs_a_bounded_number_of_pulls(liar: _L
     assert pulls > 1
 
 
-def test_what_does_not_open_is_deleted_and_what_may_open_later_is_not(liar: _Liar) -> None:
+def test_only_messages_that_can_never_open_are_deleted(liar: _Liar) -> None:
     liar.welcome(3, 3)
     said = liar.respond([1, 2], 2)
     assert [each for each in said if isinstance(each, Delete)] == [Delete(((1, 2),))]

@@ -22,7 +22,7 @@ def _meet(fleet: MailboxFleet) -> None:
     fleet.carry()
 
 
-def test_what_a_restored_mailbox_lacks_is_pushed_again_and_what_it_still_has_arrives_once(tmp_path: Path) -> None:
+def test_a_restored_mailbox_gets_what_it_lacks_again(tmp_path: Path) -> None:
     fleet = MailboxFleet(tmp_path)
     fleet.asleep = {"ben"}
     _say(fleet, b"before 1", b"before 2")

@@ -48,7 +48,7 @@ def test_messages_of_a_dead_sender_arrive_once_and_in_order(
     assert fleet.post.store.mailbox.state(fleet.ben.key).max_cursor == 250
 
 
-def test_what_came_by_a_mailbox_and_directly_is_taken_once_and_freed(fleet: MailboxFleet) -> None:
+def test_a_message_by_mailbox_and_directly_is_taken_once(fleet: MailboxFleet) -> None:
     fleet.asleep = {"ben"}
     fleet.ann.blob(fleet.group_id, b"one")
     fleet.hand_over(fleet.ann, fleet.ben)
@@ -133,7 +133,7 @@ def test_a_notify_has_the_rest_pulled(fleet: MailboxFleet) -> None:
     assert [each for each in fleet.answers(fleet.ben) if isinstance(each, Pull)] == [Pull(0, PULL_BLOBS)]
 
 
-def test_what_a_newcomer_wrote_stays_until_its_manifest_has_come(tmp_path: Path) -> None:
+def test_a_newcomers_message_waits_for_its_manifest(tmp_path: Path) -> None:
     """A sleeper that does not know of a member yet loses nothing of what that one has written, though it is gone."""
     fleet = MailboxFleet(tmp_path)
     fleet.carry()

@@ -62,7 +62,7 @@ def test_everybody_prefers_the_same_mailboxes(entry: dict[str, Any]) -> None:
     assert [each.hex() for each in order] == entry["in_order"]
 
 
-def test_what_no_message_or_relay_carries_is_known_before() -> None:
+def test_the_client_knows_what_no_relay_carries() -> None:
     assert fits_relay(900_000, MAXIMUM_ENVELOPE_BYTES)
     assert not fits_relay(MAXIMUM_MESSAGE_BYTES, MAXIMUM_ENVELOPE_BYTES)
     assert not fits_relay(60_000, 60_000)

@@ -81,7 +81,7 @@ def test_a_message_is_kept_as_long_as_its_sender_lets_it_wait(  # accepts: 002.0
         assert _kept(fleet) == left
 
 
-def test_what_a_mailbox_was_emptied_of_is_pushed_again_after_a_while(fleet: MailboxFleet) -> None:
+def test_messages_an_emptied_mailbox_lost_are_pushed_again(fleet: MailboxFleet) -> None:
     for number in range(3):
         _say(fleet, b"word %d" % number)
     fleet.hand_over(fleet.ann, fleet.ben)
@@ -104,7 +104,7 @@ def test_what_a_mailbox_was_emptied_of_is_pushed_again_after_a_while(fleet: Mail
 
 
 @pytest.mark.slow
-def test_what_a_restored_mailbox_had_kept_is_pushed_again(fleet: MailboxFleet) -> None:
+def test_messages_a_restored_mailbox_lost_are_pushed_again(fleet: MailboxFleet) -> None:
     _say(fleet, b"one")
     fleet.hand_over(fleet.ann, fleet.ben)
     assert len(_pushed(fleet)) == 1

@@ -260,7 +260,7 @@ def test_blobs_come_only_so_fast_in_all_however_many_inboxes_they_are_for(fleet:
     assert isinstance(_push(fleet, fleet.ann, fleet.ben, 1), PushAck)
 
 
-def test_who_may_not_be_written_to_has_no_inbox(fleet: MailboxFleet, tmp_path: Path) -> None:
+def test_only_members_have_an_inbox(fleet: MailboxFleet, tmp_path: Path) -> None:
     _greet(fleet, fleet.ann)
     stranger = Device("stranger", tmp_path)
     for recipient in (stranger, fleet.post):
@@ -308,7 +308,7 @@ def test_a_recipient_that_is_there_is_notified_of_what_comes(fleet: MailboxFleet
 
 
 # accepts: 002.15, 002.16
-def test_who_has_no_session_is_woken_by_its_hooks_and_not_too_often(
+def test_a_device_without_session_is_woken_by_its_hooks(
     fleet: MailboxFleet,
 ) -> None:
     exchange = fleet.ben.node.mailboxes.exchange
@@ -343,9 +343,7 @@ def test_who_has_no_session_is_woken_by_its_hooks_and_not_too_often(
 
 # accepts: 002.15
 @pytest.mark.parametrize("answer", [None, Pull(0, 1), Delete(((1, 1),))])
-def test_who_fell_asleep_with_a_session_is_woken_when_a_notify_has_no_answer(
-    fleet: MailboxFleet, answer: Pull | Delete | None
-) -> None:
+def test_an_unanswered_notify_wakes_the_device(fleet: MailboxFleet, answer: Pull | Delete | None) -> None:
     """Nobody says good night: its session lasts until it is spoken to in vain."""
     service = fleet.serve(fleet.post)
     hook = WakeHook(Hook.PROGRAM, "program")

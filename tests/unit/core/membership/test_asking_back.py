@@ -20,7 +20,7 @@ def _remove(ann: Device, ben: Device, group_id: GroupId) -> None:
     assert group_id not in {group.group_id for group in ben.node.groups.joined()}
 
 
-def test_who_lost_that_it_was_let_in_again_asks_who_speaks_to_it(make: Make) -> None:
+def test_a_device_that_lost_its_readmission_asks_back(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     _remove(ann, ben, group_id)
@@ -40,7 +40,7 @@ def test_who_lost_that_it_was_let_in_again_asks_who_speaks_to_it(make: Make) -> 
     assert ben.inbox() == [b"hello"]
 
 
-def test_who_lost_that_and_shares_another_group_is_given_what_it_lacks(make: Make) -> None:
+def test_a_device_that_lost_its_readmission_is_given_what_it_lacks(make: Make) -> None:
     """It cannot ask: what is never taken would wait for that member for ever."""
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
@@ -59,7 +59,7 @@ def test_who_lost_that_and_shares_another_group_is_given_what_it_lacks(make: Mak
     assert ben.node.groups.secret(group_id) == ann.node.groups.secret(group_id)
 
 
-def test_who_is_out_for_all_asks_in_vain_and_seldom(make: Make) -> None:
+def test_a_removed_device_asks_seldom(make: Make) -> None:
     """What members said before they knew of the removal comes late."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id = found(ann, ben, cid)

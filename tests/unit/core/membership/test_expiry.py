@@ -73,7 +73,7 @@ def test_a_removed_device_no_longer_notifies_the_devices_it_removed(make: Make) 
     assert mal.key not in ben.store.outbox.recipients()
 
 
-def test_who_is_removed_owes_nothing_to_those_who_are_out_with_it(make: Make) -> None:
+def test_devices_removed_together_owe_each_other_nothing(make: Make) -> None:
     """Neither hears the other any more; here ben learns of both removals at once, with something for mal waiting."""
     ann, ben, cid, mal = make("ann"), make("ben"), make("cid"), make("mal")
     group_id = found(ann, ben, cid, mal)
@@ -140,7 +140,7 @@ def test_a_device_readmitted_by_a_void_manifest_learns_it_from_its_issuer(make: 
     assert mal.node.groups.joined() == []
 
 
-def test_what_waits_for_a_device_without_an_address_is_dropped(make: Make) -> None:
+def test_messages_for_a_device_without_address_are_dropped(make: Make) -> None:
     """Nothing can be sealed for it, and nobody would take it."""
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -191,7 +191,7 @@ def test_a_group_that_was_left_is_erased_when_somebody_knows(make: Make) -> None
     assert secret not in files
 
 
-def test_what_a_group_said_is_erased_as_soon_as_somebody_knows_that_it_was_left(make: Make) -> None:
+def test_a_left_group_is_erased_as_soon_as_a_member_knows(make: Make) -> None:
     """Not at the next of the rounds that come every ten minutes, in which the manifests go."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id = found(ann, ben, cid)
@@ -284,7 +284,7 @@ def test_time_goes_on_over_restarts(make: Make) -> None:
     assert ann.store.outbox.totals() == (0, 0)
 
 
-def test_what_waits_in_another_group_outlives_a_departure(make: Make) -> None:
+def test_messages_of_another_group_outlive_a_departure(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id, other_id = found(ann, ben), found(ann, ben)
     _remove(ann, ben, group_id)
@@ -302,7 +302,7 @@ def test_what_waits_in_another_group_outlives_a_departure(make: Make) -> None:
     assert ann.store.departures.addresses() == []
 
 
-def test_what_only_members_take_does_not_wait_for_who_is_out(make: Make) -> None:
+def test_messages_for_members_do_not_wait_for_a_removed_device(make: Make) -> None:
     """Here the removed device knows of it by ben, and answers ann no more."""
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
@@ -357,7 +357,7 @@ def test_telemetry_of_who_is_out_of_a_group_is_withdrawn_where_another_one_is_sh
     assert collector.store.counters.values()["lost_messages"] == 1
 
 
-def test_who_leaves_goes_on_telling_until_all_know(make: Make) -> None:
+def test_a_leaving_device_tells_until_all_know(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
     with ben.store.transaction():

@@ -22,7 +22,7 @@ from tests.stolen import Stolen, acknowledge, meet, members_of, queued, remove, 
 _HOUR_S = 3_600
 
 
-def test_who_was_removed_hears_of_it_from_any_member(make: Make) -> None:
+def test_any_member_tells_a_device_of_its_removal(make: Make) -> None:
     """Whoever removed it tells it; but that one's state may be lost, or an earlier one restored."""
     world = Stolen(make)
     report(world.mal, world.ben, *world.mal.node.heads.report(world.ben.key).heads)
@@ -35,7 +35,7 @@ def test_who_was_removed_hears_of_it_from_any_member(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_removed_device_says_sets_nothing_else_going(make: Make) -> None:
+def test_a_removed_devices_messages_cause_nothing_else(make: Make) -> None:
     world = Stolen(make)
     ben, mal = world.ben, world.mal
     for number in range(100):

@@ -98,7 +98,7 @@ def test_each_of_them_has_the_group_and_knows_the_others(make: Make) -> None:
     assert [device.store.outbox.totals()[0] for device in (hub, *gateways)] == [0, 0, 0, 0]
 
 
-def test_who_waits_does_so_for_a_bounded_time_though_more_come(make: Make) -> None:
+def test_a_gathered_joiner_waits_for_a_bounded_time(make: Make) -> None:
     hub = make("hub")
     group_id = create(hub)
     for number in range(int(_LONGEST_S)):
@@ -108,7 +108,7 @@ def test_who_waits_does_so_for_a_bounded_time_though_more_come(make: Make) -> No
     assert len(hub.node.groups.group(group_id).members) == 1 + _LONGEST_S
 
 
-def test_who_waits_survives_a_restart(make: Make) -> None:
+def test_waiting_joiners_survive_a_restart(make: Make) -> None:
     hub = make("hub")
     group_id = create(hub)
     knock(hub, "one", prepare(hub, group_id, "one"))
@@ -155,7 +155,7 @@ def test_a_refused_joiner_keeps_nobody_out(make: Make) -> None:
     assert hub.store.counters.values()["dropped_invite"] == 3
 
 
-def test_who_may_let_nobody_in_any_more_lets_nobody_in(make: Make) -> None:
+def test_a_member_without_the_right_admits_nobody(make: Make) -> None:
     hub = make("hub")
     group_id = create(hub)
     knock(hub, "one", prepare(hub, group_id, "one"))

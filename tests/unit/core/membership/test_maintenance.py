@@ -66,7 +66,7 @@ def test_a_secret_that_somebody_still_has_is_waited_for(make: Make) -> None:
     assert ben.node.groups.group(group_id).hash == before.hash
 
 
-def test_who_is_away_is_owed_few_requests_however_long(make: Make) -> None:
+def test_an_absent_member_is_owed_few_requests(make: Make) -> None:
     """More of them would have their turns before what was there first, as they were tried less."""
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -98,7 +98,7 @@ def test_only_an_admin_begins_an_epoch_where_there_are_admins(make: Make) -> Non
 
 
 @pytest.mark.slow
-def test_what_no_answer_carries_at_once_comes_with_the_next_ones(make: Make) -> None:
+def test_a_long_answer_comes_in_several(make: Make) -> None:
     """More rivals than one message has room for: each request would be answered with the same first ones."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id = found(ann, ben, cid)
@@ -110,7 +110,7 @@ def test_what_no_answer_carries_at_once_comes_with_the_next_ones(make: Make) -> 
 
 
 @pytest.mark.slow
-def test_who_is_removed_hears_it_though_no_message_carries_all_that_leads_there(make: Make) -> None:
+def test_a_removed_device_hears_it_in_several_messages(make: Make) -> None:
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id = found(ann, ben, cid)
     _receive_rivals(cid, ann, group_id, ann, ben)

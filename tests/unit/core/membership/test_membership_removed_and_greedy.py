@@ -94,7 +94,7 @@ def test_a_newcomers_request_for_what_went_before_is_answered_after_one_of_befor
     assert "pulls_unanswered" not in ann.store.counters.values()
 
 
-def test_what_waits_for_a_member_that_pulls_slowly_is_bounded(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_for_a_slow_member_are_bounded(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.core.membership.maintenance.BUNDLE_BYTES", 3_000)
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)

@@ -92,7 +92,7 @@ def test_a_former_member_answers_devices_that_it_believes_removed_without_a_noti
 
 
 @pytest.mark.parametrize("shares_another", [False, True])
-def test_who_tells_of_a_removal_and_was_out_itself_meanwhile_is_answered(make: Make, *, shares_another: bool) -> None:
+def test_a_teller_removed_meanwhile_is_answered(make: Make, *, shares_another: bool) -> None:
     """The first acknowledgement is lost; by what the sleeper holds, who told it is a stranger to the group by then."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
@@ -125,7 +125,7 @@ def test_who_tells_of_a_removal_and_was_out_itself_meanwhile_is_answered(make: M
     assert _waiting(ben, mal) == []
 
 
-def test_who_has_left_is_answered_however_late_it_says_so_again(make: Make) -> None:
+def test_a_late_repeated_departure_is_answered(make: Make) -> None:
     """Its notice went home, the acknowledgement did not, and nobody owes it anything any more."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
@@ -156,7 +156,7 @@ def test_a_request_for_manifests_does_not_wait_for_who_is_out(make: Make) -> Non
     assert MessageType.GROUP_PULL not in _waiting(ben, ann)
 
 
-def test_who_has_left_is_owed_no_loss_record(make: Make) -> None:
+def test_a_device_that_left_is_owed_no_loss_record(make: Make) -> None:
     """It forgets the group as soon as all know that it has left: then it can answer nobody."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
@@ -231,7 +231,7 @@ def test_a_request_to_join_outlives_that_its_inviter_leaves_another_group(make: 
     assert ben.node.groups.group(further).member(ben.key) is not None
 
 
-def test_what_a_device_had_for_members_does_not_outlive_that_they_know_of_its_leaving(make: Make) -> None:
+def test_messages_for_members_end_once_they_know_of_the_departure(make: Make) -> None:
     """It said something just before; its notice came first, and nobody takes the rest. All of the group is erased."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
@@ -246,7 +246,7 @@ def test_what_a_device_had_for_members_does_not_outlive_that_they_know_of_its_le
     assert mal.store.departures.addresses() == []
 
 
-def test_what_a_device_had_for_members_ends_though_they_share_another_group_by_then(make: Make) -> None:
+def test_messages_for_members_end_although_another_group_is_shared(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
     carry(ann, ben, mal)
@@ -281,7 +281,7 @@ def test_a_device_that_is_behind_asks_listed_members_even_with_messages_waiting(
     assert _waiting(ann, cid) == []
 
 
-def test_who_says_that_it_has_left_is_answered_though_others_have_said_so_before(make: Make) -> None:
+def test_each_departure_notice_is_answered(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
     carry(ann, ben, mal)
@@ -297,7 +297,7 @@ def test_who_says_that_it_has_left_is_answered_though_others_have_said_so_before
     assert mal.store.groups.manifests() == []
 
 
-def test_who_leaves_a_group_that_its_last_member_has_lost_is_answered_where_they_share_another(make: Make) -> None:
+def test_a_departure_from_a_lost_group_is_answered_in_a_shared_one(make: Make) -> None:
     """Nobody else is left who could know of the leaving: its secrets and its words waited there for a month."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     pair, club = found(ann, ben), found(cid, ann, ben)
@@ -315,7 +315,7 @@ def test_who_leaves_a_group_that_its_last_member_has_lost_is_answered_where_they
     assert ben.store.quarantine.entries() == [], "there is nothing that a person could do about it"
 
 
-def test_who_asks_to_join_a_group_does_not_miss_who_leaves_it_meanwhile(make: Make) -> None:
+def test_a_joiner_hears_of_departures_meanwhile(make: Make) -> None:
     """What comes before the answer goes again: nobody else may be left who could tell of it."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     pair, _ = found(ann), found(cid, ann, ben)
@@ -370,7 +370,7 @@ def test_two_that_leave_at_once_are_both_known_to_have_left(make: Make) -> None:
     assert [member.keys.signing_public for member in ann.node.groups.group(group_id).members] == [ann.key]
 
 
-def test_who_was_let_in_again_and_removed_since_has_not_left(make: Make) -> None:
+def test_a_readmitted_and_removed_device_has_not_left(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
     carry(ann, ben, mal)

@@ -200,7 +200,7 @@ def test_a_member_that_brings_devices_of_its_making_waits_as_strangers_do(make: 
 
 
 @pytest.mark.slow
-def test_what_an_admin_has_followed_is_taken_at_once(make: Make) -> None:
+def test_a_chain_that_an_admin_followed_is_taken_at_once(make: Make) -> None:
     ann, ben, eve = make("ann"), make("ben"), make("eve")
     group_id = opened(ann)
     join(ben, group_id, ann)

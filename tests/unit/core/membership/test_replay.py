@@ -13,7 +13,7 @@ from covey.limits.group import MAXIMUM_OPEN_MANIFESTS
 from tests.fleet import Device, found, identity
 
 
-def test_what_waits_far_above_everything_that_is_stored_reopens_nothing(tmp_path: Path) -> None:
+def test_a_manifest_far_above_the_stored_ones_reopens_nothing(tmp_path: Path) -> None:
     ann = Device("ann", tmp_path)
     group_id = found(ann)
     far = replace(ann.node.groups.group(group_id), version=10_000, raw=b"")

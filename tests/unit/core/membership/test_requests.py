@@ -130,7 +130,7 @@ def test_a_strangers_is_refused_before_it_is_read(make: Make) -> None:
     assert ann.store.requests.pending() == []
 
 
-def test_what_is_malformed_or_expired_is_set_aside(make: Make) -> None:
+def test_malformed_and_expired_requests_are_dropped(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
     forge(ann, ben, LinkSeq(1), b"not even CBOR")
@@ -270,7 +270,7 @@ def test_declined_groups_use_up_nobodys_room(make: Make) -> None:
     assert len(ben.store.requests.declined()) == MAXIMUM_DECLINED_GROUPS
 
 
-def test_who_was_asked_first_lets_in_though_who_was_asked_later_has_lost_its_state(make: Make) -> None:
+def test_the_first_inviter_admits_although_a_later_one_lost_its_state(make: Make) -> None:
     """The first one has let it in by then, and makes no other invitation for who is in."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     found(ann, ben, cid)
@@ -320,7 +320,7 @@ def test_a_device_learns_that_its_inviter_lost_the_invite(make: Make) -> None:  
     assert ben.store.joins.pending(), "an answer that was under way is still taken"
 
 
-def test_who_asks_a_stranger_by_an_invite_that_is_none_hears_nothing(make: Make) -> None:
+def test_a_forged_invite_gets_no_answer(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = GroupId(create(ann))
     with ann.store.transaction():
@@ -334,7 +334,7 @@ def test_who_asks_a_stranger_by_an_invite_that_is_none_hears_nothing(make: Make)
     assert ann.store.outbox.totals()[0] == 0
 
 
-def test_who_asks_while_the_inviters_clock_is_ahead_goes_on_asking(make: Make) -> None:
+def test_a_joiner_retries_while_the_inviters_clock_is_ahead(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     found(ann, ben)
     further = GroupId(create(ann))
@@ -354,7 +354,7 @@ def test_who_asks_while_the_inviters_clock_is_ahead_goes_on_asking(make: Make) -
     assert ben.node.groups.group(further).member(ben.key)
 
 
-def test_who_asks_by_many_invites_that_are_none_fills_no_outbox(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_forged_invites_fill_no_outbox(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.core.membership.maintenance.BUNDLE_BYTES", 3_000)
     ann, ben = make("ann"), make("ben")
     found(ann, ben)

@@ -162,7 +162,7 @@ def test_an_invite_that_was_printed_before_a_rotation_still_works(make: Make, an
     assert not dan.store.outbox.totals()[0]
 
 
-def test_who_joins_under_a_key_that_it_has_replaced_meanwhile_tells_the_new_one(make: Make, ann: Rotating) -> None:
+def test_a_joiner_that_replaced_its_key_tells_the_new_one(make: Make, ann: Rotating) -> None:
     ben = make("ben")
     group_id = found(ben)
     with ben.store.transaction():

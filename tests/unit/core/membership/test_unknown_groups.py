@@ -229,7 +229,7 @@ def test_a_listed_device_that_uses_each_invitation_gets_a_bounded_number(make: M
     assert len(made) == MAXIMUM_GROUP_ASKS_OF_ONE
 
 
-def test_where_only_admins_let_in_others_show_no_request(make: Make) -> None:
+def test_only_admins_show_requests_where_only_they_admit(make: Make) -> None:
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     found(ann, ben, cid)
     further = _create(ann, Mode.ADMIN_INVITES)

@@ -181,7 +181,7 @@ def test_votes_that_cross_decide(group: Group, ends: bool) -> None:  # accepts: 
     ("voter", "target", "reason"),
     [("dan", "ann", "only an admin"), ("ann", "ann", "vote on itself"), ("ann", "nobody", "no such member")],
 )
-def test_what_a_person_may_not_vote_about(group: Group, voter: str, target: str, reason: str) -> None:
+def test_forbidden_votes_are_refused(group: Group, voter: str, target: str, reason: str) -> None:
     group_id, *everybody = group
     devices = {device.name: device for device in everybody}
     key = DeviceKey(devices[target].key if target in devices else bytes(32))
@@ -292,7 +292,7 @@ def test_an_invite_can_be_voted_away(group: Group, tmp_path: Path) -> None:  # a
     assert eve.node.groups.joined() == []
 
 
-def test_what_a_device_did_that_was_let_in_and_kept_out_at_once_is_void(tmp_path: Path) -> None:
+def test_acts_of_a_device_admitted_and_banned_at_once_are_void(tmp_path: Path) -> None:
     ann, ben, eve = (Device(name, tmp_path) for name in ("ann", "ben", "eve"))
     group_id = found(ann, ben)
     with ann.store.transaction():

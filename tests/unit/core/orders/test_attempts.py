@@ -35,7 +35,7 @@ def test_an_author_without_authority_is_reported_once_with_a_count() -> None:
     assert _attempts(tries, Pins(frozenset())) == {}, "where nobody is pinned, nobody is obeyed"
 
 
-def test_where_one_operator_is_enough_no_approval_is_an_attempt() -> None:
+def test_approvals_are_no_attempts_where_one_operator_suffices() -> None:
     first = said(ALICE, order())
     assert _attempts([first, said(MALLORY, Approval(first.id), first)]) == {}
 

@@ -76,14 +76,14 @@ def test_an_operator_is_called_what_its_last_addition_says() -> None:
     assert found.operators == {ALICE.signing_public: "", BOB.signing_public: "Frida, Werkstatt"}
 
 
-def test_what_operators_approve_of_somebody_who_is_none_counts_for_nobody() -> None:
+def test_approving_a_stranger_counts_for_nobody() -> None:
     two = Pins(frozenset({ALICE.signing_public, BOB.signing_public}), 2)
     by_carol = said(CAROL, order())
     approvals = [said(each, Approval(by_carol.id), by_carol) for each in (ALICE, BOB)]
     assert _counting(_weighed([by_carol, *approvals], two)) == []
 
 
-def test_what_somebody_said_before_it_knew_that_it_is_an_operator_needs_more_than_the_others_agreement() -> None:
+def test_orders_from_before_becoming_operator_need_approval() -> None:
     two = Pins(frozenset({ALICE.signing_public, BOB.signing_public}), 2)
     added = said(ALICE, adds(CAROL))
     agreed = said(BOB, Approval(added.id), added)
@@ -94,7 +94,7 @@ def test_what_somebody_said_before_it_knew_that_it_is_an_operator_needs_more_tha
     assert _counting(found) == []
 
 
-def test_what_is_void_signs_nothing() -> None:
+def test_a_void_operation_signs_nothing() -> None:
     bob = said(ALICE, adds(BOB))
     by_bob = said(BOB, order(), bob)
     assert _counting(_weighed([bob, by_bob])) == [by_bob.id.hex()]
@@ -128,7 +128,7 @@ def test_two_that_remove_each_other_are_both_removed_by_removals_that_count() ->
 
 
 @pytest.mark.parametrize("what", ["is void", "has left", "was removed beside it", "never was one"])
-def test_what_enough_operators_have_ever_signed_takes_the_place_of_its_authors_own(what: str) -> None:
+def test_an_order_that_enough_signed_replaces_its_authors_own(what: str) -> None:
     pins = Pins(
         frozenset(each.signing_public for each in (ALICE, BOB, *((CAROL,) if what != "never was one" else ()))), 2
     )
@@ -188,7 +188,7 @@ def _chain(author: Identity, count: int, before: Operation) -> list[Operation]:
 
 
 @pytest.mark.slow
-def test_what_lies_between_makes_no_difference() -> None:
+def test_operations_in_between_make_no_difference() -> None:
     bob = said(ALICE, adds(BOB))
     between = _chain(CAROL, 600, bob)
     by_bob = said(BOB, order(), between[-1])
@@ -207,7 +207,7 @@ def test_changes_beyond_a_number_of_one_log_are_not_looked_at() -> None:
     assert CAROL.signing_public in _weighed([*changes, in_another_log]).operators
 
 
-def test_what_one_operator_says_takes_no_place_of_what_another_one_says() -> None:
+def test_an_operators_orders_replace_no_others() -> None:
     bob = said(ALICE, adds(BOB))
     flood = [_numbered(BOB, number, adds(BOB), bob) for number in range(1, CHANGES_OF_A_LOG + 9)]
     removal = said(ALICE, removes(BOB), bob)
@@ -226,7 +226,7 @@ def test_approvals_of_changes_beyond_a_number_of_one_log_are_not_looked_at() -> 
     assert MALLORY.signing_public in _weighed([first, second, *approvals, in_another_log], two).operators
 
 
-def test_where_nobody_is_pinned_nothing_is_read() -> None:
+def test_no_history_is_read_without_operators() -> None:
     class Unreadable:
         """A history that cannot be read."""
 

@@ -52,7 +52,7 @@ def test_an_abort_is_never_taken_back() -> None:
     assert _found(abort, _says(ALICE, ReleaseState.GOING, abort)).state is ReleaseState.ABORTED
 
 
-def test_what_is_accepted_adds_up_and_the_last_bound_holds() -> None:
+def test_accepted_failures_add_up_and_the_last_bound_holds() -> None:
     one, two = DeviceKey(bytes([1]) * 32), DeviceKey(bytes([2]) * 32)
     first = _says(ALICE, ReleaseState.GOING, accepted=(one,), stop_percent=50)
     second = _says(BOB, ReleaseState.GOING, first, accepted=(two,))

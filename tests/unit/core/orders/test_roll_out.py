@@ -39,7 +39,7 @@ def test_a_last_wave_of_less_than_all_is_the_last() -> None:
     assert _sizes(_plan(Wave(devices=5), Wave(percent=50)), 100) == [5, 45]
 
 
-def test_who_comes_later_is_taken_by_a_last_wave_of_all() -> None:
+def test_a_last_wave_of_all_takes_later_members() -> None:
     plan = _plan(Wave(percent=100))
     assert plan.next_wave(_KEYS[:10], _KEYS[10:12]) == tuple(_KEYS[10:12])
 

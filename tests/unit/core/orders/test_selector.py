@@ -41,7 +41,7 @@ _MEMBERS = (PUMP, ROOF, OFFICE, BOARD_MEMBER)
         (f"{fingerprint(BOB.signing_public)}, {device_name(ALICE.signing_public)}", [PUMP, ROOF]),
     ],
 )
-def test_who_is_selected_by_what_a_person_writes(text: str, selected: list[Member]) -> None:
+def test_a_selector_text_selects_its_members(text: str, selected: list[Member]) -> None:
     selector = read_selector(text, _MEMBERS)
     assert [member for member in _MEMBERS if selector.selects(member)] == selected
     assert Selector.from_wire(selector.to_wire()) == selector
@@ -59,7 +59,7 @@ def test_who_is_selected_by_what_a_person_writes(text: str, selected: list[Membe
         "tag:pump",
     ],
 )
-def test_what_selects_nobody_is_refused(text: str) -> None:
+def test_a_selector_of_nobody_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         read_selector(text, _MEMBERS)
 
@@ -99,7 +99,7 @@ def test_no_selector(value: object) -> None:
         Selector.from_wire(value)
 
 
-def test_how_people_read_it() -> None:
+def test_selectors_have_readable_texts() -> None:
     assert str(EVERYBODY) == "all"
     assert str(Selector(SelectorKind.LABEL, name="pump")) == "label:pump"
     assert str(read_selector(device_name(BOB.signing_public), _MEMBERS)) == device_name(BOB.signing_public)

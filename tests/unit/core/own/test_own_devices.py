@@ -62,7 +62,7 @@ def test_the_last_preference_in_the_historys_order_holds_everywhere(make: Make) 
 
 
 @pytest.mark.slow
-def test_who_is_let_in_again_stays(make: Make) -> None:
+def test_a_readmitted_device_stays(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
     fleet = create(other)
@@ -101,7 +101,7 @@ def test_a_device_that_was_removed_orders_nothing_more(make: Make) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("obeyed", [True, False])
-def test_what_a_retired_device_has_left_stays_left(make: Make, *, obeyed: bool) -> None:  # accepts: 003.51
+def test_groups_a_retired_device_left_stay_left(make: Make, *, obeyed: bool) -> None:  # accepts: 003.51
     laptop, phone, old = make("laptop"), make("phone"), make("old")
     personal = linked(laptop, phone, old)
     fleet = create(laptop)
@@ -121,7 +121,7 @@ def test_what_a_retired_device_has_left_stays_left(make: Make, *, obeyed: bool) 
     assert fleet not in joined(laptop) | joined(phone)
 
 
-def test_who_obeyed_a_thief_before_it_heard_of_the_removal_is_invited_again(make: Make) -> None:
+def test_a_device_that_obeyed_a_thief_is_invited_again(make: Make) -> None:
     laptop, phone, tablet = make("laptop"), make("phone"), make("tablet")
     personal = linked(laptop, phone, tablet)
     fleet = create(laptop)
@@ -186,7 +186,7 @@ def test_a_group_where_only_admins_let_in_is_listed(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_written_last_reaches_a_member_before_another_own_device_has_this_one_leave(make: Make) -> None:
+def test_the_last_messages_arrive_before_a_departure(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
     fleet = create(laptop)
@@ -227,7 +227,7 @@ def test_an_own_device_leaves_in_the_end_though_nobody_takes_what_it_wrote(make:
 
 
 @pytest.mark.slow
-def test_who_has_lost_its_state_is_let_into_all_groups_again(make: Make) -> None:  # accepts: 003.12, 003.64
+def test_a_device_without_state_rejoins_all_groups(make: Make) -> None:  # accepts: 003.12, 003.64
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     personal = linked(laptop, phone)
     fleet = create(laptop)
@@ -248,7 +248,7 @@ def test_who_has_lost_its_state_is_let_into_all_groups_again(make: Make) -> None
 
 
 @pytest.mark.slow
-def test_who_loses_its_state_before_it_has_answered_is_invited_again_within_the_hour(make: Make) -> None:
+def test_a_lost_invitee_is_invited_again_within_the_hour(make: Make) -> None:
     """What its lost life was invited to was as much as it would take, for a week (worlds 26 and 27)."""
     laptop, phone = make("laptop"), make("phone")
     personal = linked(laptop, phone)
@@ -275,7 +275,7 @@ def test_who_loses_its_state_before_it_has_answered_is_invited_again_within_the_
     assert groups <= joined(phone)
 
 
-def test_who_is_in_a_group_takes_no_notice_of_being_invited_once_more(make: Make) -> None:
+def test_a_member_ignores_another_invitation(make: Make) -> None:
     laptop, phone = make("laptop"), make("phone")
     linked(laptop, phone)
     fleet = create(laptop)
@@ -289,7 +289,7 @@ def test_who_is_in_a_group_takes_no_notice_of_being_invited_once_more(make: Make
 
 
 @pytest.mark.slow
-def test_who_is_listed_and_was_never_answered_is_invited_by_another_member(make: Make) -> None:
+def test_another_member_invites_a_listed_device_without_answer(make: Make) -> None:
     """The one that let it in lost its state before the answer had come, and is the only one that it would believe."""
     laptop, phone, tablet = make("laptop"), make("phone"), make("tablet")
     linked(laptop, phone, tablet)
@@ -321,7 +321,7 @@ def test_who_is_listed_and_was_never_answered_is_invited_by_another_member(make:
 
 
 @pytest.mark.slow
-def test_who_has_left_is_invited_again_where_another_device_was_let_in_again(make: Make) -> None:
+def test_a_device_that_left_is_invited_again(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
     fleet = create(other)

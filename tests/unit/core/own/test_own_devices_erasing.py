@@ -43,7 +43,7 @@ def test_leaving_on_one_leaves_and_erases_on_all(make: Make) -> None:  # accepts
 
 
 @pytest.mark.slow
-def test_who_does_not_wait_erases_on_all_before_anybody_knows(make: Make) -> None:  # accepts: 003.53, 003.55
+def test_an_immediate_departure_erases_on_all_devices(make: Make) -> None:  # accepts: 003.53, 003.55
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
     pair, fleet = create(laptop), create(laptop)
@@ -78,7 +78,7 @@ def test_one_that_was_offline_erases_when_it_is_back(make: Make) -> None:  # acc
     assert has_nothing_of(phone, fleet)
 
 
-def test_what_was_erased_is_not_filled_again_by_a_secret_that_comes_late(make: Make) -> None:  # accepts: 003.54
+def test_a_late_secret_does_not_refill_an_erased_group(make: Make) -> None:  # accepts: 003.54
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
     fleet = create(laptop)
@@ -94,7 +94,7 @@ def test_what_was_erased_is_not_filled_again_by_a_secret_that_comes_late(make: M
     assert has_nothing_of(laptop, fleet)
 
 
-def test_who_destroys_a_group_has_nothing_of_it_when_it_is_said_to_be_erased(make: Make) -> None:
+def test_a_destroyed_group_leaves_nothing(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
     fleet = create(laptop)
@@ -125,7 +125,7 @@ def test_a_group_of_own_devices_alone_is_erased_before_any_of_these_has_heard_of
     assert has_nothing_of(phone, fleet)
 
 
-def test_who_destroys_a_group_keeps_no_word_for_who_has_not_heard_of_it(make: Make) -> None:
+def test_a_destroyed_group_keeps_no_queued_messages(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
     fleet = create(laptop)

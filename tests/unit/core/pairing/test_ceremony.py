@@ -64,7 +64,7 @@ def test_the_joiner_may_start_before_the_inviter() -> None:
     assert meeting.met().inviter.keys == ANN.keys
 
 
-def test_what_the_relay_loses_is_said_again(meeting: Meeting) -> None:
+def test_lost_ceremony_messages_are_repeated(meeting: Meeting) -> None:
     for _ in range(2):
         meeting.to_inviter(*meeting.from_joiner())  # the answer is lost
     meeting.round()
@@ -89,7 +89,7 @@ def test_an_outcome_before_the_welcome_comes_again(meeting: Meeting) -> None:
     assert [type(event) for event in meeting.events()] == [Admitted]
 
 
-def test_who_vanishes_half_way_ends_it(meeting: Meeting) -> None:
+def test_a_vanished_partner_ends_the_ceremony(meeting: Meeting) -> None:
     meeting.met()
     for machine in (meeting.inviting, meeting.joining):
         machine.handle_deadline(meeting.now_us + PAIRING_SILENCE_US - 1)
@@ -100,7 +100,7 @@ def test_who_vanishes_half_way_ends_it(meeting: Meeting) -> None:
     assert list(meeting.inviting.messages_to_send(meeting.now_us)) == []
 
 
-def test_who_has_proved_nothing_holds_nobody_up(meeting: Meeting) -> None:
+def test_an_unproved_joiner_delays_nobody(meeting: Meeting) -> None:
     meeting.round()
     for machine in (meeting.inviting, meeting.joining):
         machine.handle_deadline(meeting.now_us + PAIRING_SILENCE_US)

@@ -129,7 +129,7 @@ def test_a_guesser_has_few_tries_in_a_codes_life() -> None:
 
 
 @pytest.mark.slow
-def test_who_has_the_uri_waits_for_no_guesser() -> None:
+def test_a_joiner_with_the_uri_waits_for_no_guesser() -> None:
     own = InviterIntroduction(ANN.keys, "ann", GROUP, SHOWN)
     secrets = {Password.CODE: CODE, Password.URI: bytes(range(16))}
     inviting = Inviter(ANN, own, secrets, START_US + INVITE_US, rng("both"))
@@ -171,7 +171,7 @@ def test_forged_answers_are_guesses_too() -> None:
     assert [error.code for error in meeting.refused] == ["limit"] * 5
 
 
-def test_who_was_answered_by_somebody_else_first_hears_the_inviter() -> None:
+def test_a_joiner_answered_by_a_stranger_hears_the_inviter() -> None:
     """A stranger answers before the inviter comes: what proves the joiner to the one is no proof for the other."""
     meeting = Meeting(inviter(), joiner())
     [offer] = meeting.from_joiner()
@@ -196,7 +196,7 @@ def test_a_forged_refusal_ends_nobody(meeting: Meeting, reason: Reason, rounds: 
     assert meeting.refusals == [RefusalReceived(reason)]
 
 
-def test_who_comes_second_is_refusals_until_the_first_has_proved(meeting: Meeting) -> None:
+def test_a_second_joiner_is_refused_until_the_first_has_proved(meeting: Meeting) -> None:
     second = Meeting(meeting.inviting, joiner("carol"))
     for _ in range(2):
         meeting.round()

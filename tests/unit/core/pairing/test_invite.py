@@ -121,7 +121,7 @@ def test_a_code_may_carry_the_way_to_its_rendezvous() -> None:
               "x-abandon-zoo-zoo",
               "9" * 5000 + "-abandon-zoo-zoo"],
 )  # fmt: skip
-def test_what_is_no_code(typed: str) -> None:
+def test_a_text_that_is_no_code_is_refused(typed: str) -> None:
     with pytest.raises(LocalError) as caught:
         typed_code(typed)
     assert caught.value.hint

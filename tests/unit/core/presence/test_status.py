@@ -237,7 +237,7 @@ def test_beats_are_written_together(pair: Pair) -> None:
     assert pair.cat.store.presence.of_peers()[pair.ann.key].seen_at_us == pair.cat.now.wall_us - 10_000_000
 
 
-def test_what_a_full_disk_refused_is_written_later(pair: Pair) -> None:
+def test_a_status_refused_by_a_full_disk_is_written_later(pair: Pair) -> None:
     pair.ann.up()
     for beat in pair.ann.beats():
         pair.cat.receive(beat.envelope)

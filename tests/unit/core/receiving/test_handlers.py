@@ -117,7 +117,7 @@ def test_a_destruction_is_obeyed_where_a_later_epoch_has_begun(make: Make) -> No
     assert any(isinstance(event, GroupDestroyed) for event in dan.events())
 
 
-def test_what_a_device_meant_before_its_removal_is_not_obeyed_when_it_is_back(make: Make) -> None:
+def test_a_readmitted_devices_earlier_destruction_is_not_obeyed(make: Make) -> None:
     ann, ben, dan = everybody = [make(name) for name in ("ann", "ben", "dan")]
     group_id = found(*everybody)
     revoke = sign_revoke(ben.node.groups.group(group_id), ben.identity)
@@ -136,7 +136,7 @@ def test_what_a_device_meant_before_its_removal_is_not_obeyed_when_it_is_back(ma
 
 
 @pytest.mark.parametrize("ends", ["removed", "left", "destroyed"])
-def test_what_waits_in_a_group_that_two_are_no_longer_both_in_is_withdrawn(make: Make, ends: str) -> None:
+def test_messages_of_a_no_longer_shared_group_are_withdrawn(make: Make, ends: str) -> None:
     """They are in another group still, in which their link goes on: nobody would ever take what waits."""
     ann, ben = make("ann"), make("ben")
     lasting, group_id = found(ann, ben), found(ann, ben)

@@ -70,7 +70,7 @@ def test_a_resumption_after_the_record_adds_nothing(pair: tuple[Device, Device, 
     assert _lost(ben) == 5, "the others are the records themselves"
 
 
-def test_what_had_come_before_a_resumption_is_not_lost(pair: tuple[Device, Device, GroupId]) -> None:
+def test_messages_before_a_resumption_are_not_lost(pair: tuple[Device, Device, GroupId]) -> None:
     ann, ben, _ = pair
     _say(ann, ben, MessageType.LOSS, Loss(LossReason.EXPIRED, ((1, 1),)).to_wire(), number=3)
     _say(ann, ben, MessageType.RESUME, Resumption(((1, 4),)).to_wire())
@@ -87,7 +87,7 @@ def test_a_collector_counts_and_lands_it_as_well(make: Make) -> None:
     assert collector.store.landing.unlanded(ann.key, _INCARNATION) == {5}
 
 
-def test_what_resumptions_have_closed_is_remembered_within_a_bound(pair: tuple[Device, Device, GroupId]) -> None:
+def test_closed_gaps_are_remembered_within_a_bound(pair: tuple[Device, Device, GroupId]) -> None:
     ann, ben, _ = pair
     with ben.store.transaction():
         scattered = SequenceSet(0, tuple((first, first) for first in range(2, 8 * MAXIMUM_RECEIVED_RANGES, 2)))

@@ -59,7 +59,7 @@ def test_no_collector_is_silent_while_there_is_no_relay(world: World) -> None:
     assert world.ann.store.presence.silent_collectors() == set(), "the time without a relay does not count"
 
 
-def test_where_all_are_silent_the_first_gets_it(world: World) -> None:
+def test_the_first_collector_gets_telemetry_when_all_are_silent(world: World) -> None:
     world.publish(b"1")
     world.pass_time(SILENT_S + 5 * CHECK_S)
     world.publish(b"2")
@@ -71,7 +71,7 @@ def test_where_all_are_silent_the_first_gets_it(world: World) -> None:
     assert world.bodies(world.second) == [b"2"]
 
 
-def test_what_waits_for_a_removed_collector_reaches_the_tables_through_the_next(world: World) -> None:
+def test_telemetry_for_a_removed_collector_goes_to_the_next(world: World) -> None:
     world.publish(b"1", b"2", b"3")
     world.pass_time(CHECK_S, world.second)
     world.remove(world.first, world.ann)
@@ -85,7 +85,7 @@ def test_what_waits_for_a_removed_collector_reaches_the_tables_through_the_next(
     assert world.bodies(world.second) == [b"1", b"2", b"3", b"4"]
 
 
-def test_what_waits_for_a_collector_that_has_left_reaches_the_tables_through_the_next(world: World) -> None:
+def test_telemetry_for_a_departed_collector_goes_to_the_next(world: World) -> None:
     world.publish(b"1", b"2", b"3")
     with world.first.store.transaction():
         world.first.node.actions.leave(world.group_id, world.first.now)
@@ -98,7 +98,7 @@ def test_what_waits_for_a_collector_that_has_left_reaches_the_tables_through_the
     assert world.losses() == 0
 
 
-def test_what_a_removed_collector_had_landed_unheard_is_in_the_tables_once(world: World) -> None:
+def test_messages_a_removed_collector_landed_count_once(world: World) -> None:
     world.publish(b"1", b"2")
     for outgoing in world.ann.sends():  # they arrive, and the acknowledgement is lost
         if outgoing.recipient == world.first.key:

@@ -48,7 +48,7 @@ def test_a_boards_message_reaches_the_collector_and_its_acknowledgement_the_boar
     assert fleet.acknowledgements() == []  # once
 
 
-def test_what_lands_is_signed_by_the_board(fleet: Fleet) -> None:
+def test_landed_messages_are_signed_by_the_board(fleet: Fleet) -> None:
     fleet.forward(fleet.telemetry())
     fleet.carry()
     waiting = fleet.collector.store.landing.waiting(1 << 20, 100)
@@ -133,7 +133,7 @@ def test_an_old_envelope_takes_no_way(fleet: Fleet) -> None:
     assert fleet.collector.store.carriers.of(fleet.board.key) == fleet.gate.key
 
 
-def test_where_there_is_no_room_inside_there_is_none_for_the_forward(tmp_path: Path) -> None:
+def test_a_full_outbox_refuses_forwards(tmp_path: Path) -> None:
     gate, collector = Device("gate", tmp_path), Device("collector", tmp_path, collects=True)
     group_id = found(gate, collector)
     board = Board("board")

@@ -83,7 +83,7 @@ def test_a_member_that_is_no_board_is_not_carried(fleet: Fleet) -> None:
 @pytest.mark.parametrize(
     "kind", [each for each in MessageType if each.name not in {"BLOB", "LINK", "TELEMETRY", "LOSS", "ACK", "RESUME"}]
 )
-def test_what_no_board_writes_is_not_taken_from_inside(fleet: Fleet, kind: MessageType) -> None:
+def test_message_types_that_no_board_writes_are_refused(fleet: Fleet, kind: MessageType) -> None:
     inside = fleet.board.message(
         fleet.collector.identity.keys, fleet.group_id, kind, Forward(fleet.gate.key, b"").to_wire()
     )

@@ -38,7 +38,7 @@ def _holds(operations: Iterable[Operation], pins: Pins = _PINS) -> Scalar | None
 
 
 @pytest.mark.parametrize("selector", [EVERYBODY, _CAROL], ids=["all", "one"])
-def test_what_its_author_replaced_does_not_come_back(selector: Selector) -> None:
+def test_a_value_that_its_author_replaced_stays_replaced(selector: Selector) -> None:
     by_alice = said(ALICE, _mode("eco"), _OPERATOR)
     first = said(BOB, _mode("full", selector), by_alice)
     later = said(BOB, _mode("off", selector), first)
@@ -50,12 +50,12 @@ def test_what_its_author_replaced_does_not_come_back(selector: Selector) -> None
     assert _holds([*history, later, removal]) == "eco", "nor that beside the removal, nor what that replaced"
 
 
-def test_what_is_set_of_another_key_replaces_nothing() -> None:
+def test_a_setting_of_another_key_replaces_nothing() -> None:
     first = said(BOB, _mode("full"), _OPERATOR)
     assert _holds([_OPERATOR, first, said(BOB, SettingOrder(EVERYBODY, "app.limit", 5), first)]) == "full"
 
 
-def test_what_is_set_for_others_is_not_for_her() -> None:
+def test_a_setting_for_others_does_not_apply() -> None:
     others = Selector(SelectorKind.DEVICES, devices=(BOB.signing_public,))
     first = said(ALICE, _mode("full", others))
     assert _holds([first]) is None
@@ -78,7 +78,7 @@ def test_of_several_groups_what_was_given_last_holds(step: int) -> None:
     assert [each.value for each in desired(given[::step])] == ["full"]
 
 
-def test_what_others_set_comes_back() -> None:
+def test_an_other_operators_value_comes_back() -> None:
     first = said(BOB, _mode("full", _CAROL), _OPERATOR)
     for_all = said(BOB, _mode("off"), first)
     removal = said(ALICE, removes(BOB), first)
@@ -96,7 +96,7 @@ def test_an_author_that_knew_of_its_removal_replaces_nothing() -> None:
     assert _holds([_OPERATOR, first, removal, later]) == "full"
 
 
-def test_where_several_have_to_agree_nothing_is_replaced_by_one_alone() -> None:
+def test_one_operator_alone_replaces_nothing_where_several_agree() -> None:
     pins = Pins(frozenset({ALICE.signing_public, BOB.signing_public}), 2)
     first = said(BOB, _mode("full"))
     agreed = said(ALICE, Approval(first.id), first)

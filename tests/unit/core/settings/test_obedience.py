@@ -93,7 +93,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield Site(store.ordered_settings)
 
 
-def test_what_can_be_taken_up_at_once_is(site: Site) -> None:
+def test_a_quick_setting_applies_at_once(site: Site) -> None:
     assert site.order("quick", 5) == ["quick"]
     assert site.state("quick") == ("APPLIED", 5)
     assert site.obey() == [], "nothing has changed"
@@ -104,7 +104,7 @@ def test_what_can_be_taken_up_at_once_is(site: Site) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "code"), [("x", 1, "setting_not_allowed"), ("quick", "wrong", "setting_value")]
 )
-def test_what_may_not_be_is_refused_and_what_held_goes_on(site: Site, key: str, value: Scalar, code: str) -> None:
+def test_a_refused_setting_keeps_the_previous_value(site: Site, key: str, value: Scalar, code: str) -> None:
     site.order("quick", 5)
     site.order(key, value)
     [refused] = [each.reported for each in site.table.all() if each.key == key]
@@ -124,7 +124,7 @@ def test_an_owner_who_thinks_better_of_it_is_heeded_at_the_next_start(site: Site
     assert site.state("quick") == ("APPLIED", 5)
 
 
-def test_what_needs_a_start_holds_once_the_agent_has_started(site: Site) -> None:
+def test_a_slow_setting_applies_after_a_start(site: Site) -> None:
     site.order("slow", 5)
     assert site.state("slow") == ("RESTARTING", 5)
     site.obedience.begin(2)
@@ -133,7 +133,7 @@ def test_what_needs_a_start_holds_once_the_agent_has_started(site: Site) -> None
 
 
 @pytest.mark.parametrize("key", ["slow", "relay"])
-def test_what_the_agent_does_not_come_up_with_goes_back(site: Site, key: str) -> None:
+def test_a_setting_that_stops_the_agent_is_reverted(site: Site, key: str) -> None:
     site.order(key, 4)
     site.obedience.prove(1, tuple(SettingState))
     site.order(key, 5)
@@ -148,7 +148,7 @@ def test_what_the_agent_does_not_come_up_with_goes_back(site: Site, key: str) ->
     assert site.state(key)[1] == 6
 
 
-def test_what_a_setting_went_back_to_goes_too_once_its_owner_does_not_allow_it(site: Site) -> None:
+def test_a_reverted_value_ends_with_its_permission(site: Site) -> None:
     site.order("relay", "here")
     site.obedience.prove(1, tuple(SettingState))
     site.order("relay", "there")
@@ -172,7 +172,7 @@ def test_a_relay_that_does_not_answer_goes_back_to_the_one_before(site: Site) ->
 
 
 @pytest.mark.parametrize("meanwhile", ["its group was left", "another order had taken its place"])
-def test_what_has_gone_back_is_not_tried_again_when_it_counts_once_more(site: Site, meanwhile: str) -> None:
+def test_a_reverted_setting_is_not_tried_again(site: Site, meanwhile: str) -> None:
     site.order("relay", "nowhere")
     site.obedience.revert(Objection(RELAY_SILENT, "no answer"), 2)
     cut_off = site.wanted.pop("relay")
@@ -206,7 +206,7 @@ def test_only_the_last_orders_that_went_back_are_remembered(site: Site) -> None:
         assert site.state("relay")[0] == state
 
 
-def test_what_nothing_asks_for_any_more_is_forgotten(site: Site) -> None:
+def test_a_setting_no_longer_wanted_is_forgotten(site: Site) -> None:
     site.order("quick", 5)
     site.wanted.clear()
     assert site.obey() == ["quick"]
@@ -234,7 +234,7 @@ def test_a_secret_is_handed_over_and_never_reported(site: Site) -> None:
     assert "hunter2" not in repr(site.table.all()) + repr(site.wanted)
 
 
-def test_what_holds_of_a_secret_outlives_the_key_that_it_was_sealed_for(site: Site) -> None:
+def test_a_secret_in_force_outlives_its_sealing_key(site: Site) -> None:
     site.order_secret("app.mode", "hunter2", site.noise.current.public)
     site.noise.take((NoiseKey.of(bytes([2]) * 32),))
     assert site.obey(rejudge=True) == []

@@ -71,7 +71,7 @@ def test_nothing_is_said_of_nothing_but_where_something_was(tmp_path: Path) -> N
     assert SettingReport.from_wire(kept.body).settings == ()
 
 
-def test_who_is_a_hearer_again_gets_what_it_has_forgotten(tmp_path: Path) -> None:
+def test_a_returning_operator_gets_all_reports(tmp_path: Path) -> None:
     ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
     group_id = found(ann, ben)
     _report(ann, group_id, ben, _setting("a"))
@@ -147,6 +147,6 @@ def test_a_new_incarnation_reports_to_everybody_again(tmp_path: Path) -> None:
         ("", MalformedError),
     ],
 )
-def test_what_is_no_report_is_refused(body: object, error: type[Exception]) -> None:
+def test_a_malformed_report_is_refused(body: object, error: type[Exception]) -> None:
     with pytest.raises(error):
         SettingReport.from_wire(cbor.encode(body))

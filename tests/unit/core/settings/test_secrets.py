@@ -91,7 +91,7 @@ def test_the_boxes_stand_in_the_order_of_the_keys() -> None:
         _open(first, high)
 
 
-def test_what_is_sealed_to_a_length_of_its_own_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unpadded_secret_is_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sealing, "_BUCKETS_BYTES", (100,))
         sealed = _sealed("hunter2")
@@ -147,7 +147,7 @@ def _with(place: int, change: Callable[[bytes], object]) -> bytes:
         _with(3, lambda ciphertext: bytes(len(ciphertext))),
     ],
 )
-def test_what_is_malformed_or_forged_is_refused(content: bytes) -> None:
+def test_malformed_and_forged_secrets_are_refused(content: bytes) -> None:
     with pytest.raises(RemoteError):
         _open(content)
 

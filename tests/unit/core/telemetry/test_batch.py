@@ -63,7 +63,7 @@ def test_vectors(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("vector", [each for each in vectors("telemetry") if "readings" in each.values[0]])
-def test_what_goes_in_comes_out(vector: dict[str, Any]) -> None:
+def test_a_batch_returns_its_readings(vector: dict[str, Any]) -> None:
     builder = BatchBuilder()
     rows = from_json(vector["readings"])
     for row in rows:
@@ -129,7 +129,7 @@ def test_a_counter_comes_out_as_it_went_in() -> None:
         ("x", "", 0, 1j),
     ],
 )
-def test_what_no_table_could_hold_is_refused_and_nothing_added(name: str, unit: str, time_us: int, value: Any) -> None:
+def test_an_unstorable_reading_is_refused(name: str, unit: str, time_us: int, value: Any) -> None:
     builder = BatchBuilder()
     with pytest.raises(ReadingError):
         builder.add(name, unit, time_us, value)

@@ -114,7 +114,7 @@ def test_backlog_that_comes_at_once_says_nothing_of_an_interval() -> None:
     assert rhythm.expire_after_s == 3_600
 
 
-def test_what_is_old_or_older_than_what_was_published_is_no_news() -> None:
+def test_old_readings_are_no_news() -> None:
     rhythm = SeriesRhythm()
     assert rhythm.is_news(_NOW_US, _NOW_US)
     rhythm.newest_at_us = _NOW_US

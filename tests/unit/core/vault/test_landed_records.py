@@ -44,7 +44,7 @@ def test_each_kind_is_known_and_verified(kind: RecordKind) -> None:
             verify_record(bytes(changed))
 
 
-def test_what_landed_is_the_manifest_as_it_was_signed() -> None:
+def test_a_landed_manifest_is_the_signed_one() -> None:
     assert read_landed_manifest(landed_manifest(first())).raw == first().raw
 
 

@@ -25,7 +25,7 @@ def test_digests_of_histories(vector: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("vector", vectors("heads", "shared"))
-def test_what_is_shared(vector: dict[str, Any]) -> None:
+def test_the_shared_digest_ignores_order(vector: dict[str, Any]) -> None:
     heads = [
         GroupHead(GroupId(bytes.fromhex(group)), number, bytes.fromhex(digest), bytes.fromhex(history or "") or None)
         for number, (group, digest, history) in enumerate(vector["groups"])

@@ -169,7 +169,7 @@ def test_a_setting_holds_from_the_next_start_on(small: Small, operator: Identity
 
 
 @pytest.mark.slow
-def test_what_the_heap_ends_in_is_refused_by_a_signature(
+def test_an_order_that_exhausts_the_heap_is_refused(
     small: Small,
     operator: Identity,
     valve: Valve,
@@ -187,7 +187,7 @@ def test_what_the_heap_ends_in_is_refused_by_a_signature(
 
 
 @pytest.mark.slow
-def test_where_the_heap_ends_after_the_deed_nobody_says_that_it_was_not_done(
+def test_an_exhausted_heap_after_the_action_reports_unknown(
     small: Small,
     operator: Identity,
     valve: Valve,
@@ -209,7 +209,7 @@ def test_where_the_heap_ends_after_the_deed_nobody_says_that_it_was_not_done(
 
 
 @pytest.mark.slow
-def test_what_is_no_order_and_what_else_comes_change_nothing(small: Small, operator: Identity, valve: Valve) -> None:
+def test_damaged_orders_change_nothing(small: Small, operator: Identity, valve: Valve) -> None:
     damaged = bytearray(small.command(operator))
     damaged[-1] ^= 1
     board = small.errand(bytes(damaged))
@@ -272,7 +272,7 @@ def test_a_firmware_is_taken_after_what_was_measured_has_gone(small: Small, oper
 
 
 @pytest.mark.slow
-def test_what_was_cut_off_goes_on(small: Small, operator: Identity, flash: Files) -> None:
+def test_an_interrupted_firmware_transfer_continues(small: Small, operator: Identity, flash: Files) -> None:
     image = _image(operator)
     small.announce(image)
     small.bring(small.room(flash), image, parts=2)

@@ -54,7 +54,7 @@ def test_a_backlog_goes_ahead_of_acknowledgements_as_far_as_there_is_room() -> N
     assert most[0] == 1 < most[1_500] < most[8_000]
 
 
-def test_what_was_under_way_to_a_gateway_that_restarts_goes_again_in_order() -> None:
+def test_messages_to_a_restarted_gateway_go_again_in_order() -> None:
     world = _backlog(3, window_bytes=8_000)
     world.run(30, lambda: len(world.board._carries) > 3)
     assert len(world.board._carries) > 3
@@ -65,7 +65,7 @@ def test_what_was_under_way_to_a_gateway_that_restarts_goes_again_in_order() -> 
     assert world.collector.values() == list(range(1, world.sensor.count + 1))
 
 
-def test_what_goes_again_goes_alone() -> None:
+def test_repeated_messages_go_one_at_a_time() -> None:
     """One message for each retry time (section 18), however many the line would take."""
     world = simulation.World(4, **QUICK, window_bytes=8_000)
     world.run(5)
@@ -402,7 +402,7 @@ def test_a_gateway_that_takes_nothing_stops_no_sampling() -> None:
     world.gateway.link.acknowledge = take
 
 
-def test_what_follows_from_the_secrets_is_found_once_and_never_for_others() -> None:
+def test_derived_keys_are_computed_once() -> None:
     files = simulation.Files()
     first = identity.load_identity(files)
     assert identity.load_identity(files).proof == first.proof

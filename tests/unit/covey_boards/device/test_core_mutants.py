@@ -185,7 +185,7 @@ def test_a_flipped_bit_is_no_frame() -> None:
         assert not [body for body in decoder.receive_bytes(bytes(flipped)) if len(body) > 2], bit
 
 
-def test_what_is_too_long_is_counted() -> None:
+def test_frames_too_long_are_counted() -> None:
     decoder = framing.Decoder(48)
     assert decoder.receive_bytes(framing.encode(b"\1\2\3\4", bytes(200))) == []
     assert (decoder.too_long, decoder.damaged) == (1, 0)
@@ -290,12 +290,12 @@ def test_a_longer_form_of_a_number_is_none(raw: bytes) -> None:
         cbor.decode(raw, 64)
 
 
-def test_what_follows_an_item_is_none() -> None:
+def test_trailing_bytes_are_refused() -> None:
     with pytest.raises(cbor.WireError):
         cbor.decode(b"\x01\x02", 64)
 
 
-def test_what_goes_again_is_sealed() -> None:
+def test_a_repeated_board_message_is_sealed() -> None:
     """Section 18: a message that was on the line once counts as sent, and the key ends with it."""
     world = simulation.World(11, interval_us=500_000, batch_us=1_000_000)
     world.run(60, lambda: simulation.LINKED in world.collector.versions)

@@ -32,7 +32,7 @@ def test_a_failing_board_says_why_and_restarts_after_a_while() -> None:
     assert lines == [[messages.TROUBLE, "start: OSError 28"]]
 
 
-def test_who_has_a_board_before_them_need_not_wait_so_long() -> None:
+def test_a_failing_board_answers_a_person_soon() -> None:
     board = failing.Failing("start: OSError 28", 0, 2)
     assert _talk(board, link_machine.Link(b"of-a-gw0"), 3) == [[messages.TROUBLE, "start: OSError 28"]]
 

@@ -84,7 +84,7 @@ def test_no_key_is_used_before_the_acknowledgement() -> None:
     assert world.all_is_there()
 
 
-def test_who_is_not_heard_gets_no_key() -> None:
+def test_an_unheard_board_gets_no_link_key() -> None:
     world = World(33)
     world.gateway.away = True
     world.run(30)
@@ -92,7 +92,7 @@ def test_who_is_not_heard_gets_no_key() -> None:
     assert all(entry.is_telemetry for entry in world.board.outbox.entries)
 
 
-def test_what_is_sent_again_is_sealed_and_another_key_comes_later(linked: World) -> None:
+def test_a_repeated_message_is_sealed_and_a_new_key_follows(linked: World) -> None:
     linked.gateway.deaf = True
     linked.run(1.5)
     linked.gateway.deaf = False

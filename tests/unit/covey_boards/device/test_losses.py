@@ -44,7 +44,7 @@ def _without_a_gateway(world: simulation.World, seconds: float) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_power_cut_in_an_outage_loses_is_admitted() -> None:
+def test_losses_of_a_power_cut_are_reported() -> None:
     world = simulation.World(40, **MINUTES)
     world.run(60)
     writes = world.files.writes

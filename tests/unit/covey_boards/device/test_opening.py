@@ -20,7 +20,7 @@ def _read(raw: bytes) -> tuple[dict[str, object], str | None]:
     return settings, trouble
 
 
-def test_what_is_right_is_taken() -> None:
+def test_valid_settings_are_accepted() -> None:
     assert read_settings(Files()) == ({}, None)
     right = {"interval_seconds": 0.5, "samples": 3, "watchdog": False, "uart": {"id": 1}, "sensors": [], "mtu": 48}
     assert _read(json.dumps({**right, "batch_bytes": None}).encode()) == (right, None)

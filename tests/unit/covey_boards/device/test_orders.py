@@ -163,9 +163,7 @@ def test_an_order_is_done_once_and_what_became_of_it_is_signed(operator: Identit
 
 
 @pytest.mark.slow
-def test_what_has_begun_when_the_power_goes_is_never_done_again_unless_it_may_be(
-    operator: Identity, valve: Valve
-) -> None:
+def test_an_interrupted_action_repeats_only_if_allowed(operator: Identity, valve: Valve) -> None:
     site = Site((operator,))
     once, twice = site.command(operator), site.command(operator, "blink")
     for raw in (once, twice):
@@ -330,7 +328,7 @@ def test_a_deadline_is_the_boards_own_clocks_where_it_has_one(operator: Identity
 
 
 @pytest.mark.slow
-def test_what_its_owner_lists_is_all_that_it_does(operator: Identity, valve: Valve) -> None:
+def test_a_board_does_only_what_its_owner_lists(operator: Identity, valve: Valve) -> None:
     site = Site((operator,))
     undefined = site.give(site.command(operator, "shut"))
     assert undefined is not None

@@ -82,7 +82,7 @@ def test_a_hole_below_what_is_acknowledged_goes_again_sooner() -> None:
     assert _take(outbox, RETRY_US // 2) == 1
 
 
-def test_what_no_gateway_took_is_lost_and_said_so_once() -> None:
+def test_untaken_messages_are_reported_lost_once() -> None:
     outbox = _filled(14)
     assert _held(outbox) == list(range(5, 15))
     assert outbox.loss_to_write() == outbox.numbers_of([(1, 4)]) == [(1, 4)]
@@ -113,14 +113,14 @@ def test_a_link_is_not_dropped_and_has_no_number() -> None:
     assert outbox.numbers_of(outbox.loss_to_write()) == [(1, 4)]
 
 
-def test_what_is_on_its_way_is_not_dropped() -> None:
+def test_messages_in_flight_are_not_dropped() -> None:
     outbox = _filled(10)
     outbox.entries[0].carried = True
     outbox.add(bytes(100))
     assert _held(outbox) == [1, *range(3, 12)]
 
 
-def test_what_the_gateway_took_is_waited_for_and_then_lost() -> None:
+def test_messages_a_gateway_took_are_awaited_and_then_lost() -> None:
     outbox = _filled(10)
     while _take(outbox, 0):
         pass
@@ -164,7 +164,7 @@ def test_ranges_are_sets(some: list[tuple[int, int]], others: list[tuple[int, in
     assert members(without(joined, cut)) == members(some) - members(others)
 
 
-def test_what_a_record_names_that_no_gateway_took_is_lost_with_it() -> None:
+def test_a_lost_loss_record_keeps_its_numbers_lost() -> None:
     outbox = _filled(14, 1010)
     record = outbox.add(b"record", False, outbox.loss_to_write())
     while _held(outbox)[0] != 15:

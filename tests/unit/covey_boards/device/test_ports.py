@@ -220,7 +220,7 @@ def test_an_order_that_needs_the_heap_is_dealt_with_in_the_place_of_all_else(
 
 
 @pytest.mark.slow
-def test_what_the_life_before_made_room_for_is_taken_once(
+def test_an_order_deferred_by_a_restart_is_taken_once(
     monkeypatch: pytest.MonkeyPatch, flat: Loader, tmp_path: Path
 ) -> None:
     ports, given = flat("ports"), []

@@ -77,7 +77,7 @@ def test_a_bmp280_has_no_humidity_and_another_chip_is_none() -> None:
     assert "chip 97" in _failure("bme280", {0x76: driver_runner.climate_chip(0x61)})
 
 
-def test_what_a_bme280_says_before_it_has_measured_is_no_reading() -> None:
+def test_an_unmeasured_bme280_gives_no_reading() -> None:
     chip = driver_runner.climate_chip(0x60)
     chip.content[0xF7] = b"\x80\x00\x00\x80\x00\x00\x80\x00"
     with pytest.raises(ValueError, match="has not measured"):

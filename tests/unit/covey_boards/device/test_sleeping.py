@@ -70,7 +70,7 @@ def test_of_a_state_that_was_kept_once_nothing_comes_twice() -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"x", bytes(200)])
-def test_what_cannot_be_read_is_forgotten(damaged: bytes) -> None:
+def test_unreadable_sleep_memory_is_forgotten(damaged: bytes) -> None:
     world = sleep_simulation.World(63, True, **HOURLY)
     world.run(900)
     world.power.memory = damaged
@@ -93,7 +93,7 @@ def test_a_pin_wakes_it_and_what_it_measures_then_is_sent_at_once(manner: tuple[
     assert world.collector.values()[came:][-1] == world.sensor.count
 
 
-def test_what_came_for_it_while_it_slept_is_taken_before_anything_goes_again() -> None:
+def test_a_waking_board_reads_before_it_repeats() -> None:
     """Its gateway has the collector's acknowledgement; without it the board would seal its batches once more."""
     world = sleep_simulation.World(65, True, **HOURLY)
     world.run(2_400)

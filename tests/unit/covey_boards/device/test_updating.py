@@ -106,7 +106,7 @@ def test_a_firmware_goes_into_the_other_slot_and_stays_once_it_is_acknowledged(
 
 
 @pytest.mark.slow
-def test_what_nobody_acknowledges_is_started_twice_and_told_as_failed(flash: Flash, operator: Identity) -> None:
+def test_an_unacknowledged_firmware_is_reported_failed(flash: Flash, operator: Identity) -> None:
     image = _image(operator)
     _send(flash, image)
     assert [slots.choose(flash) for _ in range(4)] == ["slot_a", "slot_a", "", ""]
@@ -160,7 +160,7 @@ def test_it_goes_on_where_it_was_cut_off_in_whatever_byte(flash: Flash, operator
 
 
 @pytest.mark.slow
-def test_what_does_not_fit_or_is_not_signed_changes_nothing(
+def test_an_unfitting_or_unsigned_firmware_changes_nothing(
     flash: Flash, operator: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(updating, "architecture_here", lambda: ("armv6m", 6))
@@ -222,14 +222,14 @@ def test_contents_that_are_not_what_was_signed_never_start(
     assert _send(flash, image).state == TRIED, "sent anew"
 
 
-def test_what_is_announced_fits_a_small_heap_whatever_the_firmware_has(operator: Identity) -> None:
+def test_a_firmware_announcement_fits_a_small_heap(operator: Identity) -> None:
     image = _image(operator, {f"module_{number}.py": bytes([number + 1]) for number in range(60)})
     assert len(image.contents) > 2_900
     assert len(image.announced) < 256
 
 
 @pytest.mark.parametrize("folder", ["", "rom/"])
-def test_what_the_board_was_flashed_with_does_not_come_again(
+def test_files_already_flashed_are_not_transferred(
     flash: Flash, operator: Identity, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(updating, "_ROM", f"{flash.folder}rom/")
@@ -248,7 +248,7 @@ def test_what_the_board_was_flashed_with_does_not_come_again(
     assert brought < 300 < len(image.contents)
 
 
-def test_what_was_flashed_as_something_else_is_not_taken_for_it(flash: Flash, operator: Identity) -> None:
+def test_other_flashed_files_are_not_taken_for_a_firmware(flash: Flash, operator: Identity) -> None:
     folder = Path(flash.folder)
     (folder / "core.py").write_bytes(b"old core " * 300)
     (folder / "cbor.mpy").write_bytes(CONTENTS["cbor.py"])
@@ -307,7 +307,7 @@ def _pinned(flash: Flash, threshold: int, *operators: Identity) -> None:
 
 
 @pytest.mark.slow
-def test_where_an_order_needs_several_operators_a_firmware_does_too(flash: Flash, operator: Identity) -> None:
+def test_a_firmware_needs_as_many_operators_as_an_order(flash: Flash, operator: Identity) -> None:
     second, third, foreign = identity("second"), identity("third"), identity("foreign")
     _pinned(flash, 2, operator, second, third)
     raw = write_image(CONTENTS, "", 0, operator)

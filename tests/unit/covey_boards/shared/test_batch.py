@@ -68,7 +68,7 @@ def test_a_boards_counter_comes_out_as_it_went_in() -> None:
         (None, 0, 1),
     ],
 )
-def test_what_no_batch_can_hold_is_refused_and_changes_nothing(name: Any, scale: int | None, value: Any) -> None:
+def test_an_unstorable_value_is_refused(name: Any, scale: int | None, value: Any) -> None:
     batch = Batch()
     assert batch.add("fine", "", DECIMAL, 1, 1)
     assert batch.add("fine", "", None, 1.5, 1)

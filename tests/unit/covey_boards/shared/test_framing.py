@@ -68,7 +68,7 @@ def test_a_flipped_bit_is_never_a_frame(body: bytes, data: st.DataObject) -> Non
     assert body not in framing.Decoder(256).receive_bytes(bytes(frame))
 
 
-def test_what_is_held_is_bounded() -> None:
+def test_buffered_bytes_are_bounded() -> None:
     decoder = framing.Decoder(64)
     for _ in range(100):
         assert decoder.receive_bytes(b"\xff" * 63) == []

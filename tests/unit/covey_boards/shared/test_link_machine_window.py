@@ -66,7 +66,7 @@ def test_a_window_out_of_bounds_counts_as_the_next_within(said: int, ahead: int)
     assert len(_written(board)) == ahead
 
 
-def test_what_was_passed_over_is_named_once_and_all_from_there_goes_again() -> None:
+def test_a_missing_frame_is_named_once_and_resent() -> None:
     board, gateway = _pair(4)
     messages = _queue(board, 4)
     bursts = _written(board)
@@ -83,7 +83,7 @@ def test_what_was_passed_over_is_named_once_and_all_from_there_goes_again() -> N
 
 
 @pytest.mark.parametrize("window", [2, 4])
-def test_what_is_lost_a_second_time_is_named_a_second_time(window: int) -> None:
+def test_a_frame_lost_twice_is_named_twice(window: int) -> None:
     board, gateway = _pair(window)
     _queue(board, window)
     for burst in _written(board)[1:]:
@@ -95,7 +95,7 @@ def test_what_is_lost_a_second_time_is_named_a_second_time(window: int) -> None:
     assert _kinds(_written(gateway)) == [(RESEND, 0)]
 
 
-def test_what_follows_a_message_is_acknowledged_after_it() -> None:
+def test_frames_are_acknowledged_in_order() -> None:
     board, gateway = _pair(4)
     numbers = [board.send(message) for message in (b"first", b"x" * 600, b"last")]  # the second in two fragments
     gateway.receive_bytes(b"".join(_written(board)), 0)

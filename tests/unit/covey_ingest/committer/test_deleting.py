@@ -104,7 +104,7 @@ def test_all_of_a_device_goes_and_a_day_later_no_object_names_it(
     assert _holders(store, ONE) == {".numbers/numbers.parquet"}, "what came stays known"
 
 
-def test_what_collectors_had_before_a_moment_goes(store: FailingS3, tmp_path: Path) -> None:
+def test_deleting_before_a_time_removes_older_rows(store: FailingS3, tmp_path: Path) -> None:
     driver = Driver(tmp_path / "driver", authors=(ONE, TWO))
     driver.run(4)
     bucket, due = location_at(URL), of_before(DAY_US + 3)
@@ -125,7 +125,7 @@ def _delete_one() -> dict[str, int]:
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_who_is_killed_says_it_again_and_nothing_else_is_lost_or_doubled(
+def test_a_killed_deletion_is_repeated_and_loses_nothing_else(
     store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     """From each state that a killed deletion leaves behind another ingest goes on, and the deletion is said again.

@@ -243,9 +243,7 @@ def test_each_reading_once_in_a_folder_whatever_a_killed_run_has_left(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("harm", ["empty", "cut", "zeros", "checkpoint"])
-def test_what_a_power_cut_tears_in_a_log_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
-) -> None:
+def test_a_torn_log_entry_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
     """A log entry that was linked and not synced may come back empty, short or full of zeros."""
     monkeypatch.setattr(delta_log, "BATCHES_PER_MERGE", 4 if harm == "checkpoint" else 64)
     driver = _in_folder(tmp_path)
@@ -263,7 +261,7 @@ def test_what_a_power_cut_tears_in_a_log_is_read_again(
 
 
 @pytest.mark.slow
-def test_what_another_program_has_committed_is_no_torn_entry(tmp_path: Path) -> None:
+def test_another_programs_commit_is_no_torn_entry(tmp_path: Path) -> None:
     driver = _in_folder(tmp_path)
     for until in range(1, 5):
         driver.run(until)
@@ -338,7 +336,7 @@ def test_small_files_are_merged_and_what_was_heard_outlives_them(
 
 
 @pytest.mark.slow
-def test_what_a_micro_batch_costs_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_a_micro_batch_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delta_log, "BATCHES_PER_MERGE", 4)
     monkeypatch.setattr(delta_log, "_KEPT_HOURS", 0)
     monkeypatch.setattr(tables_module, "STATE_SECONDS", 0.0)

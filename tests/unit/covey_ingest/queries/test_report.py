@@ -77,7 +77,7 @@ def test_orders_are_reported_with_their_results(tables: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_devices_say_stays_text(tables: Path) -> None:
+def test_device_texts_stay_text_in_the_report(tables: Path) -> None:
     page, shown = html(_report(tables)), text(_report(tables))
     assert "<script" not in page
     assert "&lt;script&gt;" in page
@@ -103,7 +103,7 @@ def test_the_command_prints_text_json_and_html(tables: Path, capsys: pytest.Capt
 
 
 @pytest.mark.slow
-def test_what_is_not_there_is_said(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_tables_are_reported(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for location, match in ((tmp_path / "nowhere", "there are no tables"), (tmp_path, "there are no tables")):
         with pytest.raises(ConfigurationError, match=match):
             _report(location)

@@ -61,7 +61,7 @@ def test_a_batch_is_compared_with_all_before_it_and_with_itself(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_what_another_life_of_a_device_numbered_alike_is_no_repeat(tmp_path: Path) -> None:
+def test_another_incarnations_same_numbers_are_no_repeats(tmp_path: Path) -> None:
     lost, new, later = (_whole(("a", "x", 7), boot, number) for boot, number in (("1", 3), ("2", 3), ("2", 4)))
     _commit(tmp_path, 0, [lost])
     found = find(tmp_path, _write(tmp_path / "new", [new, lost]))
@@ -81,9 +81,7 @@ def test_an_empty_table_and_an_empty_batch_repeat_nothing(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chance", [0.5, 0.95])
-def test_what_numbers_are_forgotten_is_asked_of_the_table_so_late_messages_are_new_and_repeats_are_found(
-    tmp_path: Path, chance: float
-) -> None:
+def test_forgotten_numbers_are_looked_up_in_the_table(tmp_path: Path, chance: float) -> None:
     rng = random.Random(5)
     taken = [("a", "x", number) for number in range(1, 8 * RANGES_REMEMBERED) if rng.random() < chance]
     rng.shuffle(taken)

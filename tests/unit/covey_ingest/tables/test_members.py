@@ -57,7 +57,7 @@ def test_a_label_holds_from_its_landing_until_the_next_and_the_first_one_from_ev
     ]
 
 
-def test_who_leaves_and_comes_back_is_called_nothing_in_between() -> None:
+def test_a_departed_device_has_no_name_meanwhile() -> None:
     both = with_ben(first())
     alone = without_ben(both)
     back = with_ben(alone)

@@ -51,7 +51,7 @@ def test_a_message_is_its_first_reading_in_the_order_of_files_and_rows(folder: P
     assert messages_in(sorted(folder.iterdir())[1:])["seq"].to_pylist() == [0, 1, 2, 3, 4]
 
 
-def test_what_a_file_has_no_column_for_is_null(folder: Path) -> None:
+def test_missing_columns_are_null(folder: Path) -> None:
     for number, columns in enumerate((["clock_offset", "collector"], ["collector"])):
         path = folder / f"part-{number}.parquet"
         pq.write_table(pq.read_table(path, partitioning=None).drop_columns(columns), path)

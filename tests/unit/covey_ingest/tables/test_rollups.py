@@ -67,7 +67,7 @@ def test_parts_add_up_to_what_the_readings_say(tmp_path: Path, *, together: bool
             assert kept
 
 
-def test_what_has_no_numbers_makes_no_rows(tmp_path: Path) -> None:
+def test_texts_make_no_rollup_rows(tmp_path: Path) -> None:
     rows = {"author": ["a"], "time": pa.array([1]).cast(TIMESTAMP), "value": pa.array([None], pa.float64())}
     pq.write_table(pa.table(rows), tmp_path / "text.parquet")
     assert not write_minutes([tmp_path / "text.parquet"], tmp_path / "rollups" / "batch=0")

@@ -30,7 +30,7 @@ def _commit(tables: Path, batch: int, table: str = "orders", rows: pa.Table | No
             pq.write_table(content, tables / name / f"batch={batch}" / "part.parquet")
 
 
-def test_what_is_in_the_table_is_left_out_however_old_it_is(tmp_path: Path) -> None:
+def test_known_orders_are_left_out_however_old(tmp_path: Path) -> None:
     _commit(tmp_path, 0, rows=_orders(["a", "b"]))
     update(tmp_path)
     later = _orders(["b", "c"], at_us=4_000 * _DAY_US)
@@ -71,7 +71,7 @@ def test_a_damaged_table_is_rebuilt(tmp_path: Path) -> None:
     assert sift(tmp_path, "orders", _orders(["a", "b"])).dropped == [0]
 
 
-def test_what_delta_has_merged_is_found(tmp_path: Path) -> None:
+def test_orders_in_merged_files_are_found(tmp_path: Path) -> None:
     _commit(tmp_path, 0)
     (tmp_path / "orders").mkdir()
     pq.write_table(_orders(["a"]), tmp_path / "orders/merged.parquet")

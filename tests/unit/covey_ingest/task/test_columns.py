@@ -24,12 +24,12 @@ def test_a_column_of_the_message_is_one_of_the_source() -> None:
             assert MESSAGE_SCHEMA.field(column.name).type == column.type, column.name
 
 
-def test_what_is_known_of_a_message_and_what_names_it_is_listed() -> None:
+def test_key_columns_are_listed() -> None:
     assert {column.name for column in COLUMNS if column.known} == {*messages.MESSAGES.names}
     assert {*KEY} == {*messages.MESSAGE, "index"}
 
 
-def test_who_reads_columns_reads_them_with_their_types() -> None:
+def test_readers_use_the_listed_column_types() -> None:
     for schema in (messages.MESSAGES, devices._COLUMNS, rollups._COLUMNS, AUDITED):
         for field in schema:
             assert field.type == READINGS.field(field.name).type, field.name

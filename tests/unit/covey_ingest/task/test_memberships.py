@@ -44,7 +44,7 @@ def test_a_row_says_who_is_called_what_by_which_manifest() -> None:
     assert rows.keys() == {ANN.signing_public.hex(), BEN.signing_public.hex()}
 
 
-def test_what_is_not_signed_by_its_issuer_goes_into_quarantine() -> None:
+def test_a_manifest_not_signed_by_its_issuer_is_quarantined() -> None:
     raw = bytearray(landed_manifest(first()))
     raw[20] ^= 1  # in the signature
     [row] = _rows(bytes(raw))

@@ -96,7 +96,7 @@ def test_reports_are_a_row_for_each_setting_and_command() -> None:
     assert (done["state"], done["exit"], done["output"], done["synchronised"]) == ("done", 0, b"\xff\x00", True)
 
 
-def test_what_is_no_order_goes_into_quarantine_and_its_neighbours_do_not() -> None:
+def test_hostile_operations_are_quarantined_alone() -> None:
     order = _order(SettingOrder(EVERYBODY, "app.mode", "eco"))
     forged = order.raw[:-1] + bytes([order.raw[-1] ^ 1])
     late = _order(SettingOrder(EVERYBODY, "app.mode", "eco"), made_at_us=2**62)

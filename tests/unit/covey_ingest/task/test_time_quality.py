@@ -69,7 +69,7 @@ def test_a_collector_without_a_clock_does_not_judge_the_device() -> None:
     assert verdict is TimeQuality.SYNCHRONISED
 
 
-def test_where_nobody_knew_the_time_there_is_no_row() -> None:
+def test_a_reading_without_any_time_is_refused() -> None:
     with pytest.raises(MalformedError):
         wall_times(_clock(ClockKind.UNSYNCHRONISED, 0), TAKEN, received_at_us=3_000_000)
 

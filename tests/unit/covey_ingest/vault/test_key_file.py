@@ -59,7 +59,7 @@ def test_a_key_file_open_to_others_is_refused(tmp_path: Path, mode: int) -> None
         "[" * 60_000,
     ],
 )
-def test_what_is_no_key_file_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
+def test_a_malformed_key_file_is_refused_unshown(tmp_path: Path, text: str) -> None:
     path = _write(tmp_path / "vault.key", text)
     with pytest.raises(ConfigurationError, match="not a vault key file") as refused:
         read_key_file(path)

@@ -148,7 +148,7 @@ def test_a_bad_manifest_is_reported_once_and_moves_nothing(
     assert not [work for work in ranges(reader, troubled, healed) if work.trouble]
 
 
-def test_what_was_promised_is_never_quietly_less(collector: Collector) -> None:
+def test_a_range_that_shrank_is_an_error(collector: Collector) -> None:
     end = latest_offset(_reader(collector), {}, None)
     _roll_back(collector)
     with pytest.raises(StorageError):

@@ -63,7 +63,7 @@ def _entry(collector: Collector, number: int) -> SegmentEntry:
     return collector.manifest.segments[number - 1]
 
 
-def test_what_stays_damaged_is_looked_at_ever_more_rarely(collector: Collector, tmp_path: Path, clock: _Clock) -> None:
+def test_damaged_segments_are_retried_ever_more_rarely(collector: Collector, tmp_path: Path, clock: _Clock) -> None:
     spans = [Span(collector.node.hex(), number, number) for number in (2, 3)]
     (collector.vault / "tables").mkdir()
     path = _note(collector.vault / "tables", spans, 1)
@@ -108,7 +108,7 @@ def test_an_offset_names_each_turn_once_and_a_replay_the_same(collector: Collect
     assert sorted(work.reread for work in ranges(reader, once, twice)) == [False, True]
 
 
-def test_what_cannot_be_looked_up_any_more_is_an_error_and_no_smaller_turn(collector: Collector) -> None:
+def test_a_missing_manifest_is_an_error(collector: Collector) -> None:
     start = latest_offset(_reader(collector), {}, None)
     end = latest_offset(_reader(collector), start, None, reread=[Span(collector.node.hex(), 2, 2)])
     collector.manifest_path.unlink()

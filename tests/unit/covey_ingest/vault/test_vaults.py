@@ -66,7 +66,7 @@ def test_a_node_of_two_vaults_has_a_position_in_each(scene: Scene) -> None:
     assert _latest(scene.stream(scene.south, scene.north), after) == after, "in whatever order they are named"
 
 
-def test_who_followed_one_vault_follows_another_as_well(scene: Scene) -> None:
+def test_a_stream_of_one_vault_can_follow_another(scene: Scene) -> None:
     single = VaultStreamReader(SourceOptions(str(scene.north.vault), scene.north.key_file))
     before = _latest(single, {})
     assert before.keys() == {scene.north.node.hex()}

@@ -122,7 +122,7 @@ def test_a_link_to_the_mark_makes_a_copy_of_what_is_none(tmp_path: Path) -> None
 
 
 @pytest.mark.processes
-def test_what_is_new_after_a_restore_comes(disk: Path) -> None:
+def test_new_messages_arrive_after_a_restore(disk: Path) -> None:
     """The documented way: five new messages after `tar`, of which one came."""
     folder, backup = folder_for(disk, "ann"), folder_for(disk, "backup")
     ann, ben = DurableDevice("ann", folder), DurableDevice("ben", disk)

@@ -38,7 +38,7 @@ def test_the_file_is_bounded_and_small_groups_come_first(tmp_path: Path) -> None
     assert (tmp_path / "state-groups").stat().st_size <= GROUPS_COPY_BYTES + 100
 
 
-def test_what_is_written_already_is_not_written_again(tmp_path: Path) -> None:
+def test_an_unchanged_copy_is_not_rewritten(tmp_path: Path) -> None:
     path = tmp_path / "state-groups"
     GroupsCopy(path).write([_GROUP])
     before = path.stat()

@@ -144,7 +144,7 @@ def test_row_ids_may_change(pair: tuple[DurableDevice, DurableDevice, GroupId]) 
     assert (ben.inbox(), _lost(ben)) == ([b"kept"], 1)
 
 
-def test_what_came_before_its_commit_was_lost_counts_as_come(
+def test_a_message_received_before_a_lost_commit_counts_as_received(
     pair: tuple[DurableDevice, DurableDevice, GroupId],
 ) -> None:
     ann, ben, group_id = pair
@@ -392,7 +392,7 @@ def test_a_file_that_says_too_much_is_not_believed(
         assert _goes_on(ann, lambda file, record=content + checksum: file.write_bytes(record)), place
 
 
-def test_what_it_says_of_queues_is_bounded_by_what_was_ever_sent(
+def test_claims_about_queues_are_bounded_by_what_was_sent(
     pair: tuple[DurableDevice, DurableDevice, GroupId],
 ) -> None:
     ann, _, _ = pair
@@ -414,7 +414,7 @@ def test_what_it_says_of_queues_is_bounded_by_what_was_ever_sent(
 # -- several processes ------------------------------------------------------------------------------------------------
 
 
-def test_what_was_rolled_back_is_not_said(pair: tuple[DurableDevice, DurableDevice, GroupId]) -> None:
+def test_a_rollback_records_nothing(pair: tuple[DurableDevice, DurableDevice, GroupId]) -> None:
     ann, _, group_id = pair
 
     def refused() -> None:
@@ -445,7 +445,7 @@ def test_a_command_beside_the_agent_takes_nothing_back(
     assert _lost(ben) == 2
 
 
-def test_what_is_not_said_while_another_process_writes_is_said_later(
+def test_a_record_delayed_by_another_writer_is_written_later(
     pair: tuple[DurableDevice, DurableDevice, GroupId],
 ) -> None:
     ann, ben, group_id = pair

@@ -198,7 +198,7 @@ def test_a_text_that_is_no_utf_8_any_more_costs_its_row_alone(tmp_path: Path) ->
     store.close()
 
 
-def test_what_ends_by_the_age_of_a_state_ends_no_later_for_its_damage(tmp_path: Path) -> None:
+def test_a_salvage_does_not_extend_expiry(tmp_path: Path) -> None:
     ann, ben = DurableDevice("ann", tmp_path), DurableDevice("ben", tmp_path)
     group_id = found(ben, ann)
     with ann.store.transaction():

@@ -30,7 +30,7 @@ def _say(device: Device, group_id: GroupId, body: OperationBody) -> None:
         device.node.history.write(group_id, body, device.now)
 
 
-def test_what_rests_on_a_lost_operation_goes_and_comes_again(tmp_path: Path) -> None:
+def test_operations_after_a_lost_one_are_fetched_again(tmp_path: Path) -> None:
     ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
     group_id = found(ann, ben)
     written: list[Operation] = []

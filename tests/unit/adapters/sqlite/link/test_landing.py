@@ -29,7 +29,7 @@ def _message(number: int, author: DeviceKey = BEN) -> Message:
     return Message(MessageType.TELEMETRY, author, CAT, group_id, THEIRS, number, link_seq, 1, b"body", b"raw" * number)
 
 
-def test_what_has_come_counts_within_its_transaction(store: SqliteStore) -> None:
+def test_landed_messages_count_within_their_transaction(store: SqliteStore) -> None:
     with store.transaction():
         for number in (1, 2, 3):
             assert store.landing.land(_message(number), 5)
@@ -43,7 +43,7 @@ def test_what_has_come_counts_within_its_transaction(store: SqliteStore) -> None
     assert [each.link_seq for each in store.landing.until(9)] == [1, 2, 3, 4]
 
 
-def test_what_was_rolled_back_never_came(store: SqliteStore) -> None:
+def test_a_rollback_lands_nothing(store: SqliteStore) -> None:
     with suppress(DiskFullError), store.transaction():
         store.landing.land(_message(1), 5)
         raise DiskFullError("no room")
@@ -62,9 +62,7 @@ def test_the_bound_holds_within_a_transaction(store: SqliteStore, monkeypatch: p
     assert store.landing.size() == 9
 
 
-def test_what_another_process_lands_and_what_has_landed_shows_in_what_is_unlanded(
-    store: SqliteStore, tmp_path: Path
-) -> None:
+def test_the_unlanded_list_sees_other_processes(store: SqliteStore, tmp_path: Path) -> None:
     with store.transaction():
         assert store.landing.unlanded(BEN, THEIRS) == set()
         store.landing.land(_message(1), 5)
@@ -84,7 +82,7 @@ def test_what_another_process_lands_and_what_has_landed_shows_in_what_is_unlande
     assert store.landing.unlanded(CAT, THEIRS) == set()
 
 
-def test_what_was_rolled_back_leaves_what_waits_known(store: SqliteStore) -> None:
+def test_a_rollback_keeps_the_unlanded_list(store: SqliteStore) -> None:
     with store.transaction():
         store.landing.land(_message(1), 5)
         assert store.landing.unlanded(BEN, THEIRS) == {1}

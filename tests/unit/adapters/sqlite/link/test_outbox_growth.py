@@ -70,7 +70,7 @@ def test_a_query_inside_the_transaction_sees_all_of_it(store: SqliteStore) -> No
     assert [size for _, _, size, _ in store.outbox.waiting(BEN, 10)] == [5, 7]
 
 
-def test_what_is_rolled_back_is_not_counted(store: SqliteStore) -> None:
+def test_a_rollback_counts_nothing(store: SqliteStore) -> None:
     with suppress(ZeroDivisionError), store.transaction():
         _queue(store, BEN, 10)
         raise ZeroDivisionError

@@ -34,7 +34,7 @@ def _take(store: SqliteStore, imprint: Imprint) -> None:
         store.imprints.note(BEN, THEIRS, imprint, received)
 
 
-def test_what_another_process_has_taken_is_seen(store: SqliteStore, tmp_path: Path) -> None:
+def test_received_numbers_of_another_process_are_seen(store: SqliteStore, tmp_path: Path) -> None:
     _take(store, ONE)
     with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as beside:
         _take(beside, OTHER)
@@ -46,9 +46,7 @@ def test_what_another_process_has_taken_is_seen(store: SqliteStore, tmp_path: Pa
         assert beside.received.of(BEN, THEIRS) == SequenceSet(2)
 
 
-def test_what_another_process_takes_while_the_state_is_read_is_seen_after_it(
-    store: SqliteStore, tmp_path: Path
-) -> None:
+def test_received_numbers_of_another_process_are_seen_after_a_read(store: SqliteStore, tmp_path: Path) -> None:
     _take(store, ONE)
     with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as beside:
         with store.reading():
@@ -61,7 +59,7 @@ def test_what_another_process_takes_while_the_state_is_read_is_seen_after_it(
             assert store.imprints.before(BEN, THEIRS, LinkSeq(3)) == OTHER
 
 
-def test_what_was_rolled_back_is_forgotten(store: SqliteStore) -> None:
+def test_a_rollback_forgets_received_numbers(store: SqliteStore) -> None:
     _take(store, ONE)
     with suppress(DiskFullError), store.transaction():
         store.received.set(BEN, THEIRS, SequenceSet(2))
@@ -91,7 +89,7 @@ def test_memory_stays_within_its_bound(store: SqliteStore, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_what_is_under_way_is_kept_however_far_ahead_others_come(store: SqliteStore) -> None:
+def test_imprints_of_a_backlog_are_kept_beside_newer_ones(store: SqliteStore) -> None:
     """A backlog whose first number never comes, and beside it what is said meanwhile: a window of each is kept."""
     backlog, live = itertools.count(2), itertools.count(50_000)
 
@@ -109,7 +107,7 @@ def test_what_is_under_way_is_kept_however_far_ahead_others_come(store: SqliteSt
     assert rows * 64 <= IMPRINTS_OF_AUTHOR
 
 
-def test_what_has_come_in_order_is_kept_for_a_window(store: SqliteStore) -> None:
+def test_imprints_are_kept_for_a_window(store: SqliteStore) -> None:
     for number in range(1, 3 * IMPRINTS_KEPT):
         _take(store, Imprint(LinkSeq(number), number, b"1111"))
     assert store.imprints.of(BEN, THEIRS, LinkSeq(2 * IMPRINTS_KEPT)) is not None

@@ -41,7 +41,7 @@ def _vote(author: Identity, number: int) -> Message:
     return read_message(raw, verify=False)
 
 
-def test_what_comes_too_early_is_bounded_for_each_author_and_in_all(store: SqliteStore) -> None:
+def test_early_messages_are_bounded_by_author_and_in_total(store: SqliteStore) -> None:
     authors = -(-MESSAGES_AHEAD // MESSAGES_AHEAD_OF_ONE) + 1
     with store.transaction():
         kept = [
@@ -95,9 +95,7 @@ def test_of_manifests_that_follow_something_unknown_the_lowest_are_kept(
 
 
 @pytest.mark.parametrize("read_meanwhile", [False, True])
-def test_what_is_erased_is_in_no_file_though_the_store_stays_open(
-    store: SqliteStore, tmp_path: Path, *, read_meanwhile: bool
-) -> None:
+def test_erased_secrets_are_in_no_file(store: SqliteStore, tmp_path: Path, *, read_meanwhile: bool) -> None:
     secret = bytes(range(200, 232))
     with store.transaction():
         store.groups.save_secret(_GROUP, EpochId(bytes(16)), secret, 0)
@@ -117,7 +115,7 @@ def test_what_is_erased_is_in_no_file_though_the_store_stays_open(
     assert not _held(tmp_path, secret)
 
 
-def test_who_joins_a_group_again_can_still_read_what_came_before(store: SqliteStore) -> None:
+def test_a_device_that_rejoins_keeps_unread_messages(store: SqliteStore) -> None:
     ben = identity("ben").signing_public
     with store.transaction():
         sent = LinkSeq(1), 1, b"said"
@@ -136,7 +134,7 @@ def test_who_joins_a_group_again_can_still_read_what_came_before(store: SqliteSt
     ],
     ids=["forgotten", "erased", "destroyed"],
 )
-def test_what_is_erased_leaves_no_unread_messages(
+def test_erasing_a_group_deletes_unread_messages(
     store: SqliteStore, forget: Callable[[SqliteStore], None]
 ) -> None:  # accepts: 000.23
     """A destroyed group's unread messages were once readable while the device was in another group."""
