@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from covey.app.conformance.checks import ROLES
 from covey.app.conformance.testing import STEPS, check_device
 from tests.meta.source_tree import ROOT
 
@@ -23,7 +24,7 @@ _ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'agent'}", "PATH": "/usr/bin:/bin
 
 def _tested(role: str, *breaks: str, wait_s: int = 30) -> tuple[int, dict[str, Any]]:
     """Test the agent; return the exit code and the document."""
-    return _result(role, [*_DEVICE, "{state}", "{invite}", *breaks], wait_s)
+    return _result(role, [*_DEVICE, role, "{state}", "{invite}", *breaks], wait_s)
 
 
 def _result(role: str, device: Sequence[str], wait_s: int) -> tuple[int, dict[str, Any]]:
@@ -48,9 +49,9 @@ def _sentences(document: dict[str, Any], verdict: str) -> dict[str, str]:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize(("role", "words"), [("sensor", ()), ("member", ()), ("collector", ("--collect",))])
-def test_covey_passes_its_own_test(role: str, words: tuple[str, ...]) -> None:
-    code, document = _tested(role, *words)
+@pytest.mark.parametrize("role", ROLES)
+def test_covey_passes_its_own_test(role: str) -> None:
+    code, document = _tested(role)
     assert _sentences(document, "fail") == {}
     assert (code, document["conformant"], document["role"]) == (0, True, role)
     assert len(document["device"]) == 64
@@ -71,13 +72,16 @@ def test_the_second_implementation_passes(role: str) -> None:
 
 
 _ADDING, _LOSING = "adding another member", "losing acknowledgements"
+_GREETING, _PUSHING = "greeting the mailbox", "pushing and pulling blobs"
+_ASKING = "asking the mailbox for what it must refuse"
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    ("breaks", "steps", "expected"),
+    ("role", "breaks", "steps", "expected"),
     [
         (
+            "sensor",
             ("subscribes-to-everything", "starts-clean", "ignores-even-keys"),
             (_ADDING, "using unknown extension keys"),
             {
@@ -88,12 +92,19 @@ _ADDING, _LOSING = "adding another member", "losing acknowledgements"
             },
         ),
         (
+            "sensor",
             ("resends-under-a-new-number",),
             (_LOSING,),
             {"batch-numbers": "and again under", "resends": "it did not send link-seq"},
         ),
-        (("resends-other-bytes",), (_LOSING,), {"one-message": "it sent two different messages as link-seq"}),
         (
+            "sensor",
+            ("resends-other-bytes",),
+            (_LOSING,),
+            {"one-message": "it sent two different messages as link-seq"},
+        ),
+        (
+            "sensor",
             ("forgets-on-puback",),
             (_LOSING, "forging acknowledgements", "killing the device while a batch waits"),
             {
@@ -103,6 +114,7 @@ _ADDING, _LOSING = "adding another member", "losing acknowledgements"
             },
         ),
         (
+            "sensor",
             ("verifies-no-signature", "frees-without-imprints"),
             ("forging acknowledgements", _ADDING, "forging messages"),
             {
@@ -111,18 +123,48 @@ _ADDING, _LOSING = "adding another member", "losing acknowledgements"
                 "imprint-ack": "on an acknowledgement that covers it without its imprint: it never came again",
             },
         ),
+        (
+            "mailbox",
+            ("keeps-deleted-blobs", "tells-the-sender-who-pulled", "keeps-for-strangers", "lets-one-sender-fill-it"),
+            (_ADDING, _GREETING, _PUSHING, "deleting blobs", _ASKING, "filling the mailbox"),
+            {
+                "deletes": "it handed out a blob again that its recipient had deleted",
+                "discreet": "it sent Notify to the sender when the recipient asked",
+                "refuses": "it sent no ERROR about a blob for a device that is not in the group",
+                "shares": "and then had no room for the first one of another member",
+            },
+        ),
+        (
+            "mailbox",
+            ("deletes-what-was-pulled", "forgets-blobs-at-start"),
+            (_ADDING, _GREETING, _PUSHING, "killing the mailbox after an acknowledgement"),
+            {
+                "keeps": "it handed out two blobs, and has only 0 of them when it is asked again",
+                "durable": "after SIGKILL it lacks a blob that it had acknowledged",
+            },
+        ),
+        (
+            "mailbox",
+            ("shows-every-inbox",),
+            (_ADDING, _GREETING, _PUSHING, "touching another device's inbox"),
+            {"own-inbox": "it handed out blobs of another device's inbox"},
+        ),
     ],
 )
 def test_each_mistake_is_named(
-    monkeypatch: pytest.MonkeyPatch, breaks: tuple[str, ...], steps: tuple[str, ...], expected: dict[str, str]
+    monkeypatch: pytest.MonkeyPatch,
+    role: str,
+    breaks: tuple[str, ...],
+    steps: tuple[str, ...],
+    expected: dict[str, str],
 ) -> None:
     """By the steps that show it: those that a mistake spoils wait as long as they may."""
     for name, value in _ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    taken = [each for each in STEPS["sensor"] if each[1] in steps]
+    taken = [each for each in STEPS[role] if each[1] in steps]
     assert len(taken) == len(steps)
-    device = [*_DEVICE, "{state}", "{invite}", *breaks]
-    tested = check_device("sensor", "127.0.0.1:0", device, 12, lambda _: None, steps=taken)
+    device = [*_DEVICE, role, "{state}", "{invite}", *breaks]
+    tested = check_device(role, "127.0.0.1:0", device, 12, lambda _: None, steps=taken)
     assert not tested.conformant
     failed = _sentences(tested.document(), "fail")
     wrong = {check: failed.get(check, "") for check in expected if expected[check] not in failed.get(check, "")}
@@ -158,7 +200,7 @@ def test_the_mistakes_of_a_member_are_named() -> None:
     ],
 )
 def test_each_mistake_of_a_collector_is_named(breaks: tuple[str, ...], expected: dict[str, str]) -> None:
-    code, document = _tested("collector", "--collect", *breaks, wait_s=12)
+    code, document = _tested("collector", *breaks, wait_s=12)
     assert (code, document["conformant"]) == (1, False)
     failed = _sentences(document, "fail")
     wrong = {check: failed.get(check, "") for check in expected if expected[check] not in failed.get(check, "")}
@@ -170,7 +212,7 @@ def test_a_person_starts_and_kills_the_device(tmp_path: Path) -> None:
     device: list[subprocess.Popen[bytes]] = []
 
     def start(invite: str) -> None:
-        words = [*_DEVICE, str(tmp_path / "state"), invite]
+        words = [*_DEVICE, "sensor", str(tmp_path / "state"), invite]
         device.append(subprocess.Popen(words, cwd=ROOT, env=_ENVIRONMENT, stdout=subprocess.DEVNULL))
 
     words = [*_COVEY, "conformance", "--listen", "127.0.0.1:0", "--timeout", "30", "--json"]

@@ -1,9 +1,9 @@
 """Covey's own agent as a device that `covey conformance` tests: as it is, or with rules of the protocol broken.
 
-    python -P -m tests.integration.tested_device STATE INVITE [--collect] [BREAKS ...]
+    python -P -m tests.integration.tested_device ROLE STATE INVITE [BREAKS ...]
 
-It makes a device in STATE where there is none, joins by INVITE, measures several times a second (or collects), and runs
-until it is killed. BREAKS are names of `WRONGS`.
+It makes a device in STATE where there is none, joins by INVITE, does what its role does (`sensor` and `member` measure
+several times a second), and runs until it is killed. BREAKS are names of `WRONGS`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from covey.adapters.mqtt import connection
+from covey.adapters.sqlite import mailbox
 from covey.app.telemetry import collector
 from covey.cli.main import main
 from covey.core import crypto, node
 from covey.core.history import heads
 from covey.core.ids import INCARNATION_BYTES, Incarnation, LinkSeq
 from covey.core.link import sealer
+from covey.core.mailbox import service
+from covey.core.mailbox.messages import Notify, PushAck
 from covey.core.wire import cbor, message
 from covey.core.wire.message import NO_GROUP
 from covey.core.wire.sequences import SequenceSet
@@ -138,6 +141,76 @@ def _obeys_nobody() -> None:
 _JOIN = ["--obey"]
 
 
+def _keeps_deleted_blobs() -> None:
+    mailbox.MailboxInboxes.delete = lambda *_: 0  # type: ignore[method-assign]
+
+
+def _deletes_what_was_pulled() -> None:
+    response, receive = service.MailboxService._response, service.MailboxService.receive
+    pulled: list[tuple[Any, tuple[int, int]]] = []
+
+    def remembering(self: Any, device: Any, pull: Any) -> Any:
+        found = response(self, device, pull)
+        pulled.extend((device, (each.cursor, each.cursor)) for each in found.blobs)
+        return found
+
+    def deleting(self: Any, *rest: Any) -> Any:
+        for device, cursors in pulled:
+            self._records.delete(device, cursors)
+        pulled.clear()
+        return receive(self, *rest)
+
+    service.MailboxService._response = remembering  # type: ignore[method-assign]
+    service.MailboxService.receive = deleting  # type: ignore[method-assign, assignment]
+
+
+def _tells_the_sender_who_pulled() -> None:
+    response = service.MailboxService._response
+
+    def telling(self: Any, device: Any, pull: Any) -> Any:
+        found = response(self, device, pull)
+        for each in found.blobs:
+            news = Notify(each.blob_id, each.cursor, device, each.timestamp, len(each.payload))
+            self._answers.append((each.sender_id, self._sessions[device].group_id, news))
+        return found
+
+    service.MailboxService._response = telling  # type: ignore[method-assign]
+
+
+def _lets_one_sender_fill_it() -> None:
+    def has_any_room(room: int, _parties: int, _held: int, more: int, beyond: Callable[[int], int]) -> bool:
+        return beyond(0) + more <= room
+
+    vars(mailbox)["has_room"] = has_any_room
+
+
+def _shows_every_inbox() -> None:
+    after = mailbox.MailboxInboxes.after
+
+    def of_anybody(self: Any, device: Any, *rest: Any) -> Any:
+        inboxes = [device, *(each for each in self.devices() if each != device)]
+        return next((found for each in inboxes if (found := after(self, each, *rest))[0]), ([], False))
+
+    mailbox.MailboxInboxes.after = of_anybody  # type: ignore[method-assign, assignment]
+
+
+def _keeps_for_strangers() -> None:
+    push = service.MailboxService._push
+
+    def pushing(self: Any, message: Any, said: Any, now: Any) -> None:
+        known = self._groups.group(message.group_id).member(said.recipient) is not None
+        if known:
+            push(self, message, said, now)
+        else:
+            self._answer(message, PushAck(said.blob_id, 1, now.wall_us))
+
+    service.MailboxService._push = pushing  # type: ignore[method-assign, assignment]
+
+
+def _forgets_blobs_at_start() -> None:
+    _AT_START.append("DELETE FROM mailbox_blob")
+
+
 WRONGS: dict[str, Callable[[], None]] = {
     "subscribes-to-everything": _subscribes_to_everything,
     "starts-clean": _starts_clean,
@@ -153,36 +226,47 @@ WRONGS: dict[str, Callable[[], None]] = {
     "acknowledges-over-gaps": _acknowledges_over_gaps,
     "waits-for-lost-messages": _waits_for_lost_messages,
     "forgets-at-start": _forgets_at_start,
+    "keeps-deleted-blobs": _keeps_deleted_blobs,
+    "deletes-what-was-pulled": _deletes_what_was_pulled,
+    "tells-the-sender-who-pulled": _tells_the_sender_who_pulled,
+    "lets-one-sender-fill-it": _lets_one_sender_fill_it,
+    "shows-every-inbox": _shows_every_inbox,
+    "keeps-for-strangers": _keeps_for_strangers,
+    "forgets-blobs-at-start": _forgets_blobs_at_start,
 }
 """What a device may do wrong, by name: each breaks one rule of the product in this process."""
 
-_SETTINGS = {
+_MEASURES = {
     "telemetry.batch_seconds": "0.3",
     "sensors.interval_seconds": "0.3",
     "operations.commands": "restart",
-    "vault.segment_seconds": "0.3",
+}
+_SETTINGS: dict[str, dict[str, str]] = {
+    "sensor": _MEASURES,
+    "member": _MEASURES,
+    "collector": {"vault.segment_seconds": "0.3"},
+    "mailbox": {"mailbox.serve": "true", "mailbox.maximum_mib": "1"},
 }
 
 
-def run(state: str, invite: str, breaks: list[str]) -> int:
+def run(role: str, state: str, invite: str, breaks: list[str]) -> int:
     """Be the device."""
-    collects = "--collect" in breaks
     for each in breaks:
-        if each != "--collect":
-            WRONGS[each]()
+        WRONGS[each]()
     here = ("--state", state)
     if not (Path(state) / "identity.key").exists():
         main(["init", "--label", "tested", *here])
-        for key, value in _SETTINGS.items():
+        for key, value in _SETTINGS[role].items():
             main(["config", "set", key, value, *here])
     if main(["group", "show", *here]) != 0:
         main(["join", invite, *_JOIN, *here])
     with closing(sqlite3.connect(Path(state) / "state.sqlite")) as database, database:
         for statement in _AT_START:
             database.execute(statement)
-    return main(["collect", "--no-sensors", *here] if collects else ["run", *here])
+    quiet = [] if _SETTINGS[role] is _MEASURES else ["--no-sensors"]
+    return main(["collect" if role == "collector" else "run", *quiet, *here])
 
 
 if __name__ == "__main__":
     with suppress(KeyboardInterrupt):
-        sys.exit(run(sys.argv[1], sys.argv[2], sys.argv[3:]))
+        sys.exit(run(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]))

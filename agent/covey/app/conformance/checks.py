@@ -52,6 +52,7 @@ _ACKNOWLEDGEMENTS, _LOSSES = "6 Acknowledgements", "7 Loss records"
 _LINK, _INVITES = "8 The link", "10 Invites"
 _TELEMETRY, _GROWTH, _HOLD, _HEADS = "11 Telemetry", "34 Growth", "35 Which manifests hold", "24 Heads"
 _HISTORY, _SETTINGS, _COMMANDS = "23 History", "26 Settings", "27 Commands"
+_MAILBOX = "32 Mailbox"
 
 SENSOR = (
     Requirement("mqtt", _RELAY, "connect with MQTT 5, and send packets that follow it"),
@@ -111,11 +112,16 @@ _DELIVERING = {
     *("telemetry", "batch-numbers", "resends", "stops", "stranger-ack", "forged-ack", "imprint-ack", "receive-maximum"),
     "killed",
 }
-"""Checks that need a device that measures; a collector has to pass them as a member."""
+"""Checks that need a device that measures; other roles have to pass them as a member."""
+
+_BASE = (
+    *(each for each in SENSOR if each.name not in _DELIVERING),
+    *(each for each in MEMBER if each.name in {"heads", "removal"}),
+)
+"""What every device that need not measure is checked for, whatever its role is."""
 
 COLLECTOR = (
-    *(each for each in SENSOR if each.name not in _DELIVERING),
-    Requirement("heads", _HEADS, "carry the digest of the shared groups in its acknowledgements"),
+    *_BASE,
     Requirement("lands", _LINK, "acknowledge a batch once it has landed, and name it by its imprint"),
     Requirement("lands-again", _LINK, "acknowledge a batch again that comes twice"),
     Requirement("gaps", _ACKNOWLEDGEMENTS, "leave what has not come out of its acknowledgements, and take it late"),
@@ -125,10 +131,28 @@ COLLECTOR = (
     Requirement("unreadable-batch", _LINK, "set aside and acknowledge a batch that it cannot read"),
     Requirement("incarnations", _LINK, "begin a new link with a sender's new incarnation"),
     Requirement("durable", _LINK, "hold after SIGKILL every batch that it has acknowledged"),
-    Requirement("removal", _HOLD, "take a removal with its new epoch, and send nothing more to the removed device"),
 )
 
-ROLES = {"sensor": SENSOR, "member": MEMBER, "collector": COLLECTOR}
+MAILBOX = (
+    *_BASE,
+    Requirement("greeting", _MAILBOX, "answer HELLO with WELCOME, and anything else without a session with `session`"),
+    Requirement("push", _MAILBOX, "acknowledge a PUSH, by its blob-id, with the next cursor of the recipient's inbox"),
+    Requirement("push-again", _MAILBOX, "keep a blob once that is pushed twice, under the cursor that it has"),
+    Requirement("notify", _MAILBOX, "tell a recipient with a session that a blob has come"),
+    Requirement("pull", _MAILBOX, "answer PULL with the blobs above a cursor, in order and byte for byte"),
+    Requirement("keeps", _MAILBOX, "keep a blob that was pulled until its recipient deletes it"),
+    Requirement("deletes", _MAILBOX, "hand out no blob that its recipient has deleted"),
+    Requirement("cursors", _MAILBOX, "give no cursor twice, and leave none out"),
+    Requirement("own-inbox", _MAILBOX, "let a device pull from its own inbox alone, and delete there alone"),
+    Requirement("discreet", _MAILBOX, "tell nobody else what a device has asked for"),
+    Requirement("refuses", _MAILBOX, "refuse with an ERROR what it may not do, by the code of its section"),
+    Requirement("silent-errors", _MAILBOX, "answer no ERROR"),
+    Requirement("shares", _MAILBOX, "take no more of one sender than leaves the others their shares"),
+    Requirement("durable", _MAILBOX, "hold after SIGKILL every blob and cursor that it has acknowledged"),
+    Requirement("revocation", _MAILBOX, "confirm a removal, and ignore the removed device from then on"),
+)
+
+ROLES = {"sensor": SENSOR, "member": MEMBER, "collector": COLLECTOR, "mailbox": MAILBOX}
 
 
 class RequirementResults:

@@ -105,12 +105,7 @@ def _leave_unanswered(test: DeviceTest) -> None:
 
 def _add_companion(test: DeviceTest) -> None:
     """Let another member in: the next manifest, and whose messages the device has to take from then on."""
-    test.peer.do(
-        lambda node, now: node.actions.change(
-            test.group_id, lambda draft, _: draft.adding(test.companion.member("conformance companion")), now
-        )
-    )
-    test.until(lambda: not test.peer.waits_for(test.device().signing_public))
+    test.add_member(test.companion.member("conformance companion"))
     found = test.say_link()
     failed = "it did not acknowledge a message of the member that the newest manifest lets in"
     if not test.findings.holds("manifests", seen=found is not None, failed=failed):
@@ -239,6 +234,12 @@ def restart_relay(test: DeviceTest) -> None:
         raise StepError
 
 
+def _restart_and_speak(test: DeviceTest) -> None:
+    restart_relay(test)
+    if test.say_link() is None:
+        test.findings.fails("relay-restart", "it acknowledged nothing more after the relay had restarted")
+
+
 def _restart_relay(test: DeviceTest) -> None:
     published = len(test.seen.batches)
     restart_relay(test)
@@ -319,6 +320,7 @@ RESTARTS: tuple[Step, ...] = (
     (_restart_relay, "restarting the relay, which forgets everything"),
     (_kill, "killing the device while a batch waits"),
 )
+RELAY_RESTART: tuple[Step, ...] = ((_restart_and_speak, "restarting the relay, which forgets everything"),)
 LAST: tuple[Step, ...] = (
     (_rotate_key, "replacing the peer's noise key"),
     (_count, "counting what came"),

@@ -21,7 +21,7 @@ from covey.app.conformance.observer import Observer, SeenMessage
 from covey.app.conformance.peers import Companion, Peer
 from covey.app.device.creating import create_device
 from covey.app.device.device import open_device
-from covey.core.group.manifest import COLLECTOR
+from covey.core.group.manifest import COLLECTOR, MAILBOX
 from covey.core.ids import LinkSeq
 from covey.core.wire import cbor
 from covey.core.wire.imprints import imprint_of
@@ -34,12 +34,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covey.core.crypto import DeviceKeys
+    from covey.core.group.manifest import Member
     from covey.core.ids import DeviceKey, GroupId
     from covey.core.node import Node
     from covey.core.now import Now
     from covey.core.wire.message import Acknowledgement, Message
 
 _TURN_S = 0.02
+_CAPABILITIES = {COLLECTOR, MAILBOX}
+"""Roles that are a capability of the member, which the invite names."""
 
 
 def _wall_us() -> int:
@@ -77,8 +80,9 @@ class DeviceTest:
         self.peer = Peer(
             self._closing.enter_context(open_device(state)), self.relay, self._delivered, secrets.token_bytes
         )
-        self.companion = Companion(self.relay, self._delivered, secrets.token_bytes, _wall_us)
-        self.stranger = Companion(self.relay, self._delivered, secrets.token_bytes, _wall_us)
+        self.companion, self.other, self.stranger = (
+            Companion(self.relay, self._delivered, secrets.token_bytes, _wall_us) for _ in range(3)
+        )
         self.program: ForeignDevice | None = None
         self._forbidden_topics = {inbox_topic(self.stranger.key)}
         self.group_id = self._found_group()
@@ -100,10 +104,10 @@ class DeviceTest:
             founded.append(node.membership.create("conformance peer", own, now.wall_us).group_id)
 
         self.peer.do(found)
-        for each in (self.peer.identity, self.companion.identity, self.stranger.identity):
+        for each in (self.peer.identity, self.companion.identity, self.other.identity, self.stranger.identity):
             self.seen.reads_for(each)
             self.relay.local_topics.add(inbox_topic(each.signing_public))
-        self.seen.group_id = self.companion.group_id = founded[0]
+        self.seen.group_id = self.companion.group_id = self.other.group_id = founded[0]
         return founded[0]
 
     def _write_invite(self) -> str:
@@ -112,7 +116,7 @@ class DeviceTest:
             host = next(iter(own_addresses()), "127.0.0.1")
         url = f"mqtt://{f'[{host}]' if ':' in host else host}:{self.relay.port}"
         written: list[str] = []
-        capabilities = (COLLECTOR,) if self.role == "collector" else ()
+        capabilities = (self.role,) if self.role in _CAPABILITIES else ()
 
         def write(node: Node, now: Now) -> None:
             invite = node.joining.invite(self.group_id, capabilities, url, now.wall_us)
@@ -136,8 +140,9 @@ class DeviceTest:
                 if event.topic in self._forbidden_topics:
                     self.findings.fails("non-member", "it answered a device that shares no group with it")
             for each in self.seen.received[known:]:
-                if each.message.recipient == self.companion.key and not self.peer.muted:
-                    self.companion.acknowledge(each.message, self.device())
+                for member in (self.companion, self.other):
+                    if each.message.recipient == member.key and not self.peer.muted:
+                        member.acknowledge(each.message, self.device())
         self.peer.turn()
         self.seen.settle()
 
@@ -293,6 +298,11 @@ class DeviceTest:
         elif found is not None:
             self.findings.passes("acknowledges", "it acknowledged what came, without imprints")
         return found
+
+    def add_member(self, member: Member) -> None:
+        """Have the peer let somebody in, and wait until the device has acknowledged that."""
+        self.peer.do(lambda node, now: node.actions.change(self.group_id, lambda draft, _: draft.adding(member), now))
+        self.until(lambda: not self.peer.waits_for(self.device().signing_public))
 
     def say(self, kind: MessageType, body: bytes) -> None:
         """Have the companion send the device a message of the group."""

@@ -143,8 +143,8 @@ class Runtime:
         for name in self._relays.names:
             self._note_relay(name, _CONNECTING, now)  # what an earlier process has left there holds no more
             self._relays.set_will(name, self.node.last_will(now))
+        deadline = self.turn([])  # a role that serves others, as a mailbox does, does so before the first message comes
         self._relays.start(self._inputs.put)
-        deadline: int | None = None
         try:
             while not until():
                 deadline = self.turn(self._wait(deadline))

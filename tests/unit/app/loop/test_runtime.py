@@ -11,6 +11,7 @@ import pytest
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.loop.relays import Relays
 from covey.app.loop.runtime import Runtime
+from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.presence.heartbeat import LastWill
 from covey.errors import DiskFullError
@@ -346,5 +347,24 @@ def test_messages_that_come_one_by_one_share_a_turn(agent: Agent, monkeypatch: p
     monkeypatch.setattr(agent.runtime, "turn", counted)
     monkeypatch.setattr(agent.relay, "start", lambda deliver: deliver(first))
     agent.runtime.run(lambda: len(agent.relay.acknowledged) == 3)
-    assert turns == [[first], [second, third]]
+    assert turns == [[], [first], [second, third]]
     assert agent.ben.inbox() == [b"one", b"two", b"three"]
+
+
+def test_a_role_has_its_turn_before_the_first_message(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mailbox serves from its role's first turn on, and must not refuse what waited at the relay for its start."""
+    found: list[list[bytes]] = []
+
+    class Role:
+        def turn(self, _node: Node, _now: Now) -> int | None:
+            found.append(agent.ben.inbox())
+            return None
+
+        def stop(self, node: Node, now: Now) -> None:
+            """Have nothing open."""
+
+    first = agent.delivery(b"one")
+    monkeypatch.setattr(agent.runtime, "_roles", [Role()])
+    monkeypatch.setattr(agent.relay, "start", lambda deliver: deliver(first))
+    agent.runtime.run(lambda: bool(agent.relay.acknowledged))
+    assert found == [[], [b"one"]]
