@@ -72,6 +72,8 @@ def test_the_second_implementation_passes(role: str) -> None:
 
 
 _ADDING, _LOSING = "adding another member", "losing acknowledgements"
+_APPOINTING, _SETTING = "making the device an operator", "having it set something"
+_NEEDING_TWO = "giving an order that needs two operators"
 _GREETING, _PUSHING = "greeting the mailbox", "pushing and pulling blobs"
 _ASKING = "asking the mailbox for what it must refuse"
 
@@ -124,8 +126,28 @@ _ASKING = "asking the mailbox for what it must refuse"
             },
         ),
         (
+            "operator",
+            ("signs-one-number-twice", "obeys-one-operator", "writes-to-boards"),
+            (_ADDING, _APPOINTING, _SETTING, "having it give commands", _NEEDING_TWO, "counting its operations"),
+            {
+                "log": "it signed two different operations with number",
+                "threshold": "it obeyed an order that one operator has signed, where its owner demands two",
+                "spares-boards": "it sent OPERATIONS to a board, which knows neither groups nor their orders",
+            },
+        ),
+        (
+            "operator",
+            ("gives-one-once-id", "follows-its-own-log"),
+            (_ADDING, _APPOINTING, _SETTING, "having it give commands"),
+            {
+                "once-ids": "it gave two commands one once-id",
+                "follows": "its order does not follow a note that it had heard before",
+                "counts": "its order does not count though another operator has approved it",
+            },
+        ),
+        (
             "mailbox",
-            ("keeps-deleted-blobs", "tells-the-sender-who-pulled", "keeps-for-strangers", "lets-one-sender-fill-it"),
+            ("keeps-deleted-blobs", "reports-who-pulled", "keeps-for-strangers", "lets-one-sender-fill-it"),
             (_ADDING, _GREETING, _PUSHING, "deleting blobs", _ASKING, "filling the mailbox"),
             {
                 "deletes": "it handed out a blob again that its recipient had deleted",

@@ -1,6 +1,7 @@
 """Covey's own agent as a device that `covey conformance` tests: as it is, or with rules of the protocol broken.
 
     python -P -m tests.integration.tested_device ROLE STATE INVITE [BREAKS ...]
+    python -P -m tests.integration.tested_device ROLE STATE 'do TASK' [BREAKS ...]
 
 It makes a device in STATE where there is none, joins by INVITE, does what its role does (`sensor` and `member` measure
 several times a second), and runs until it is killed. BREAKS are names of `WRONGS`.
@@ -8,8 +9,11 @@ several times a second), and runs until it is killed. BREAKS are names of `WRONG
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -20,12 +24,17 @@ from covey.adapters.mqtt import connection
 from covey.adapters.sqlite import mailbox
 from covey.app.telemetry import collector
 from covey.cli.main import main
-from covey.core import crypto, node
-from covey.core.history import heads
-from covey.core.ids import INCARNATION_BYTES, Incarnation, LinkSeq
+from covey.core import assembly, crypto, node
+from covey.core.history import exchange as announcing
+from covey.core.history import heads, history
+from covey.core.history.kinds import OperationKind
+from covey.core.history.operation import Operation, sign_operation
+from covey.core.history.orders import CommandOrder
+from covey.core.ids import INCARNATION_BYTES, Incarnation, LinkSeq, OperationId
 from covey.core.link import sealer
 from covey.core.mailbox import service
 from covey.core.mailbox.messages import Notify, PushAck
+from covey.core.routing import routes
 from covey.core.wire import cbor, message
 from covey.core.wire.message import NO_GROUP
 from covey.core.wire.sequences import SequenceSet
@@ -164,17 +173,17 @@ def _deletes_what_was_pulled() -> None:
     service.MailboxService.receive = deleting  # type: ignore[method-assign, assignment]
 
 
-def _tells_the_sender_who_pulled() -> None:
+def _reports_who_pulled() -> None:
     response = service.MailboxService._response
 
-    def telling(self: Any, device: Any, pull: Any) -> Any:
+    def reporting(self: Any, device: Any, pull: Any) -> Any:
         found = response(self, device, pull)
         for each in found.blobs:
             news = Notify(each.blob_id, each.cursor, device, each.timestamp, len(each.payload))
             self._answers.append((each.sender_id, self._sessions[device].group_id, news))
         return found
 
-    service.MailboxService._response = telling  # type: ignore[method-assign]
+    service.MailboxService._response = reporting  # type: ignore[method-assign]
 
 
 def _lets_one_sender_fill_it() -> None:
@@ -211,6 +220,47 @@ def _forgets_blobs_at_start() -> None:
     _AT_START.append("DELETE FROM mailbox_blob")
 
 
+def _signs_one_number_twice() -> None:
+    sign = sign_operation
+
+    def forking(operation: Operation, *rest: Any) -> Operation:
+        first = Path(sys.argv[2]) / "first-command"
+        if operation.kind == OperationKind.COMMAND and first.exists():
+            number, previous = json.loads(first.read_text())
+            operation = replace(operation, number=number, previous=OperationId(bytes.fromhex(previous)) or None)
+        elif operation.kind == OperationKind.COMMAND:
+            first.write_text(json.dumps([operation.number, (operation.previous or b"").hex()]))
+        return sign(operation, *rest)
+
+    vars(history)["sign_operation"] = forking
+
+
+def _gives_one_once_id() -> None:
+    to_wire = CommandOrder.to_wire
+    CommandOrder.to_wire = lambda self: to_wire(replace(self, once=bytes(16)))  # type: ignore[method-assign]
+
+
+def _follows_its_own_log() -> None:
+    def own_head(self: Any, group_id: Any, *_: Any) -> Any:
+        end = self._records.operations.end_of(group_id, self._log(group_id))
+        return [] if end is None else [end.last]
+
+    history.History._heads_to_follow = own_head  # type: ignore[method-assign, assignment]
+
+
+def _obeys_one_operator() -> None:
+    _SETTINGS["operator"]["operations.threshold"] = "1"
+
+
+def _writes_to_boards() -> None:
+    def everybody(self: Any, manifest: Any) -> Any:
+        return (each.keys.signing_public for each in manifest.members if each.keys.signing_public != self._own)
+
+    announcing.HistoryAnnouncing._hearers = everybody  # type: ignore[method-assign]
+    vars(assembly)["address"] = lambda groups, _records, device: groups.address(device)
+    vars(routes)["board_member"] = lambda *_: None
+
+
 WRONGS: dict[str, Callable[[], None]] = {
     "subscribes-to-everything": _subscribes_to_everything,
     "starts-clean": _starts_clean,
@@ -226,9 +276,14 @@ WRONGS: dict[str, Callable[[], None]] = {
     "acknowledges-over-gaps": _acknowledges_over_gaps,
     "waits-for-lost-messages": _waits_for_lost_messages,
     "forgets-at-start": _forgets_at_start,
+    "signs-one-number-twice": _signs_one_number_twice,
+    "gives-one-once-id": _gives_one_once_id,
+    "follows-its-own-log": _follows_its_own_log,
+    "obeys-one-operator": _obeys_one_operator,
+    "writes-to-boards": _writes_to_boards,
     "keeps-deleted-blobs": _keeps_deleted_blobs,
     "deletes-what-was-pulled": _deletes_what_was_pulled,
-    "tells-the-sender-who-pulled": _tells_the_sender_who_pulled,
+    "reports-who-pulled": _reports_who_pulled,
     "lets-one-sender-fill-it": _lets_one_sender_fill_it,
     "shows-every-inbox": _shows_every_inbox,
     "keeps-for-strangers": _keeps_for_strangers,
@@ -245,8 +300,20 @@ _SETTINGS: dict[str, dict[str, str]] = {
     "sensor": _MEASURES,
     "member": _MEASURES,
     "collector": {"vault.segment_seconds": "0.3"},
+    "operator": {"operations.threshold": "2", "operations.commands": "restart-agent"},
     "mailbox": {"mailbox.serve": "true", "mailbox.maximum_mib": "1"},
 }
+
+
+_TASKS = {"set": ("setting", "set"), "run": ("order", "run"), "approve": ("order", "approve")}
+"""What an operator may be told in a line, and the commands that do it."""
+
+
+def _do_tasks(role: str, state: str, breaks: list[str]) -> None:
+    """Do what each line of the standard input says, in a process of its own, as a person at a terminal does."""
+    for line in sys.stdin:
+        own = [sys.executable, "-P", "-m", "tests.integration.tested_device", role, state, f"do {line.strip()}"]
+        subprocess.run([*own, *breaks], stdin=subprocess.DEVNULL, check=False)
 
 
 def run(role: str, state: str, invite: str, breaks: list[str]) -> int:
@@ -254,6 +321,10 @@ def run(role: str, state: str, invite: str, breaks: list[str]) -> int:
     for each in breaks:
         WRONGS[each]()
     here = ("--state", state)
+    if invite.startswith("do "):
+        task, *words = invite.split()[1:]
+        return main([*_TASKS[task], *words, *here])
+    threading.Thread(target=_do_tasks, args=(role, state, breaks), daemon=True).start()
     if not (Path(state) / "identity.key").exists():
         main(["init", "--label", "tested", *here])
         for key, value in _SETTINGS[role].items():

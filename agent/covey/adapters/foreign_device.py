@@ -1,4 +1,7 @@
-"""A device of somebody else's as a child process: started, killed and started again by `covey conformance`."""
+"""A device of somebody else's as a child process: started, told to do something, killed and started again.
+
+It serves `covey conformance`.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +38,21 @@ class ForeignDevice:
         with self._log.open("ab") as log:
             try:
                 self._process = subprocess.Popen(  # noqa: S603 - the person's own command line
-                    self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    self._command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
                 )
             except OSError as error:
                 raise UsageError(
                     f"cannot start {self._command[0]}: {error.strerror}",
                     hint="after --, name the device's program and its arguments",
                 ) from error
+
+    def write_line(self, line: str) -> None:
+        """Write a line to its standard input; a program that does not read it misses that."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(f"{line}\n".encode())
+            self._process.stdin.flush()
 
     @property
     def ended(self) -> bool:
@@ -64,6 +75,9 @@ class ForeignDevice:
             os.killpg(self._process.pid, number)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE_S)
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
 
     def last_words(self) -> str:
         """Return what it printed last."""

@@ -52,7 +52,7 @@ _ACKNOWLEDGEMENTS, _LOSSES = "6 Acknowledgements", "7 Loss records"
 _LINK, _INVITES = "8 The link", "10 Invites"
 _TELEMETRY, _GROWTH, _HOLD, _HEADS = "11 Telemetry", "34 Growth", "35 Which manifests hold", "24 Heads"
 _HISTORY, _SETTINGS, _COMMANDS = "23 History", "26 Settings", "27 Commands"
-_MAILBOX = "32 Mailbox"
+_ORDERS, _LINE, _MAILBOX = "25 Orders", "18 The line between board and gateway", "32 Mailbox"
 
 SENSOR = (
     Requirement("mqtt", _RELAY, "connect with MQTT 5, and send packets that follow it"),
@@ -133,6 +133,23 @@ COLLECTOR = (
     Requirement("durable", _LINK, "hold after SIGKILL every batch that it has acknowledged"),
 )
 
+OPERATOR = (
+    *_BASE,
+    *(each for each in MEMBER if each.name == "history"),
+    Requirement("log", _HISTORY, "count its operations up by one, and sign no two with one number"),
+    Requirement("sets", _SETTINGS, "set what its person says, for whom its person says"),
+    Requirement("follows", _HISTORY, "follow with an order all that it knew"),
+    Requirement("counts", _ORDERS, "give orders that count once enough operators have approved them"),
+    Requirement("spreads", _HISTORY, "send what it writes to every other member"),
+    Requirement("spares-boards", _LINE, "send a board neither operations nor manifests"),
+    Requirement("runs", _COMMANDS, "give the command that its person says"),
+    Requirement("once-ids", _COMMANDS, "give each command a once-id of its own"),
+    Requirement("results", _COMMANDS, "acknowledge what devices report of settings and commands"),
+    Requirement("threshold", _ORDERS, "obey no order that fewer operators have signed than its owner demands"),
+    Requirement("approves", _ORDERS, "approve the order that its person names"),
+    Requirement("durable", _HISTORY, "continue its log after SIGKILL"),
+)
+
 MAILBOX = (
     *_BASE,
     Requirement("greeting", _MAILBOX, "answer HELLO with WELCOME, and anything else without a session with `session`"),
@@ -152,7 +169,7 @@ MAILBOX = (
     Requirement("revocation", _MAILBOX, "confirm a removal, and ignore the removed device from then on"),
 )
 
-ROLES = {"sensor": SENSOR, "member": MEMBER, "collector": COLLECTOR, "mailbox": MAILBOX}
+ROLES = {"sensor": SENSOR, "member": MEMBER, "collector": COLLECTOR, "operator": OPERATOR, "mailbox": MAILBOX}
 
 
 class RequirementResults:

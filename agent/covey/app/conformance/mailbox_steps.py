@@ -60,7 +60,7 @@ def _say(test: DeviceTest, member: Companion, said: MailboxMessage) -> float:
     return after
 
 
-def _heard(test: DeviceTest, member: Companion, after: float) -> list[MailboxMessage]:
+def _said_to(test: DeviceTest, member: Companion, after: float) -> list[MailboxMessage]:
     """Return what the mailbox has said to a member after a moment."""
     heard: list[MailboxMessage] = []
     for each in test.seen.received:
@@ -76,7 +76,7 @@ def _await(test: DeviceTest, member: Companion, kind: type[_Answer], after: floa
     """Wait for the first answer of a kind; an ERROR ends the wait, too."""
 
     def found() -> list[MailboxMessage]:
-        return [each for each in _heard(test, member, after) if isinstance(each, kind | Error)]
+        return [each for each in _said_to(test, member, after) if isinstance(each, kind | Error)]
 
     test.until(lambda: bool(found()))
     return next((each for each in found() if isinstance(each, kind)), None)
@@ -99,7 +99,7 @@ def _push(test: DeviceTest, sender: Companion, push: Push) -> int:
     after = _say(test, sender, push)
 
     def answer() -> PushAck | Error | None:
-        answers = [each for each in _heard(test, sender, after) if isinstance(each, PushAck | Error)]
+        answers = [each for each in _said_to(test, sender, after) if isinstance(each, PushAck | Error)]
         return next((each for each in answers if each.blob_id == push.blob_id), None)
 
     test.until(lambda: answer() is not None)
@@ -200,9 +200,9 @@ def _pull_two(test: DeviceTest, first: Push, second: Push) -> None:
     kept = _cursors(_pulled(test, test.other))
     failed = f"it handed out two blobs, and has only {len(kept)} of them when it is asked again: nobody has deleted any"
     findings.holds("keeps", seen=len(kept) == len(came), failed=failed)
-    told = [each for each in _heard(test, test.companion, after) if not isinstance(each, PushAck)]
-    what = type(told[0]).__name__ if told else ""
-    findings.holds("discreet", seen=not told, failed=f"it sent {what} to the sender when the recipient asked")
+    others = [each for each in _said_to(test, test.companion, after) if not isinstance(each, PushAck)]
+    what = type(others[0]).__name__ if others else ""
+    findings.holds("discreet", seen=not others, failed=f"it sent {what} to the sender when the recipient asked")
 
 
 def _touch_others(test: DeviceTest) -> None:
@@ -243,7 +243,7 @@ def _ask_wrongly(test: DeviceTest) -> None:
     after = _say(test, test.companion, Error("limit", "an ERROR that wants no answer"))
     test.until(lambda: not test.seen.owed)
     test.pass_time(QUIET_S)
-    answered = any(isinstance(each, Error) for each in _heard(test, test.companion, after))
+    answered = any(isinstance(each, Error) for each in _said_to(test, test.companion, after))
     test.findings.holds("silent-errors", seen=not answered, failed="it answered an ERROR with an ERROR")
 
 
@@ -256,7 +256,7 @@ def _fill(test: DeviceTest) -> None:
         kept = count * _LARGE_BYTES
         test.findings.fails("shares", f"it took {kept} bytes of one sender; have it keep 1 MiB at most for this test")
         return
-    refused = [each for each in _heard(test, test.companion, 0.0) if isinstance(each, Error)]
+    refused = [each for each in _said_to(test, test.companion, 0.0) if isinstance(each, Error)]
     if not refused or refused[-1].code != "limit":
         test.findings.fails("shares", f"it did not refuse blob {count + 1} of {_LARGE_BYTES} bytes with `limit`")
         return
@@ -302,7 +302,7 @@ def _confirm_removal(test: DeviceTest) -> None:
     after = _say(test, test.companion, Hello(VERSION, "conformance", 0))
     test.until(lambda: not test.seen.owed)
     test.pass_time(QUIET_S)
-    answered = any(isinstance(each, MailboxWelcome) for each in _heard(test, test.companion, after))
+    answered = any(isinstance(each, MailboxWelcome) for each in _said_to(test, test.companion, after))
     wrong = (
         "it did not confirm a removal with DEVICE_REVOKED"
         if not confirmed

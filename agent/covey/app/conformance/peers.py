@@ -16,10 +16,12 @@ from covey.app.loop.runtime import Runtime
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys, Identity
 from covey.core.group.manifest import Member
+from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
 from covey.core.ids import INCARNATION_BYTES, DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.link.link_keys import LinkTerms
 from covey.core.link.state import LinkState
+from covey.core.orders.authority import weigh_orders
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire import cbor
 from covey.core.wire.envelope import seal, seal_by_link
@@ -34,10 +36,10 @@ if TYPE_CHECKING:
 
     from covey.app.device.device import Device
     from covey.core.history.body import OperationBody
-    from covey.core.history.kinds import OperationKind
     from covey.core.ids import ManifestHash, OperationId
     from covey.core.node import Node
     from covey.core.now import Now
+    from covey.core.orders.authority import Pins
     from covey.core.presence.heartbeat import LastWill
     from covey.ports import PublishRefusal, RelayEvent
 
@@ -193,6 +195,14 @@ class Peer:
         found = self._device.store.operations.of_kind(group_id, kind)
         return any(read_operation(each.raw, verify=False).author == author for each in found)
 
+    def counts(self, group_id: GroupId, operation: Operation, pins: Pins) -> bool:
+        """Say whether an order counts for a device with these pins that holds what the peer holds."""
+        members = {each.keys.signing_public for each in self.node.groups.group(group_id).members}
+        void = self.node.history.standing(group_id).void
+        kind = OperationKind(operation.kind)
+        weighed = weigh_orders(self._device.store.operations, group_id, pins, members, void, kind)
+        return any(each.id == operation.id and each.counts for each in weighed.orders)
+
     def waits_for(self, device: DeviceKey) -> bool:
         """Say whether something that it sent a device is not acknowledged."""
         return device in self._device.store.outbox.recipients()
@@ -218,6 +228,7 @@ class Companion:
         self.last_to_peer = LinkSeq(0)
         self.answers = True
         self._received: dict[Incarnation, SequenceSet] = {}
+        self._last_operation: Operation | None = None
 
     @property
     def key(self) -> DeviceKey:
@@ -261,10 +272,12 @@ class Companion:
     def operation(
         self, body: OperationBody, parents: tuple[OperationId, ...], height: int, manifest: ManifestHash
     ) -> Operation:
-        """Return its first operation in the group's history."""
-        log, now_us = Log(self.key, self.incarnation), self._clock_us()
-        place = (self.group_id, log, 1, None, parents, height, manifest, now_us)
-        return sign_operation(Operation(*place, int(body.kind), body.to_wire()), self.identity)
+        """Return its next operation in the group's history."""
+        log, now_us, before = Log(self.key, self.incarnation), self._clock_us(), self._last_operation
+        number, previous = (1, None) if before is None else (before.number + 1, before.id)
+        place = (self.group_id, log, number, previous, parents, height, manifest, now_us)
+        self._last_operation = sign_operation(Operation(*place, int(body.kind), body.to_wire()), self.identity)
+        return self._last_operation
 
     def deliver(self, device: DeviceKey, payload: bytes) -> None:
         """Publish bytes to a device's inbox."""

@@ -120,8 +120,8 @@ class DeviceTest:
 
         def write(node: Node, now: Now) -> None:
             invite = node.joining.invite(self.group_id, capabilities, url, now.wall_us)
-            operators = (self.peer.key,) if self.role == "member" else ()
-            written.append(replace(invite, operators=operators).to_uri())
+            named = {"member": (self.peer.key,), "operator": (self.peer.key, self.companion.key)}.get(self.role, ())
+            written.append(replace(invite, operators=tuple(sorted(named))).to_uri())
 
         self.peer.do(write)
         return written[0]
@@ -179,6 +179,13 @@ class DeviceTest:
             return
         self.program.kill()
         self.program.start()
+
+    def ask(self, task: str) -> None:
+        """Have the device do something as if its person had said so."""
+        if self.program is None:
+            self.report(f"have the device do this now: {task}")
+        else:
+            self.program.write_line(task)
 
     def mute(self) -> None:
         """Have the relay lose what the peers say."""
@@ -318,10 +325,11 @@ class DeviceTest:
         message = self.companion.write(kind, own.signing_public, body, number, group_id=self.group_id)
         self.peer.receive(inbox_topic(own.signing_public), self.companion.sealed(message, own))
 
-    def agrees(self, half: Callable[[GroupId], bytes], after: float) -> bool:
-        """Say whether the device has said the same of groups as the peer holds, after a moment."""
+    def agrees(self, half: Callable[[GroupId], bytes], after: float, recipient: DeviceKey | None = None) -> bool:
+        """Say whether the device has told the peer, or another member, of the groups that the peer holds."""
         device = self.device().signing_public
-        said, own = self.seen.said_of_groups(self.peer.key, after), self.peer.node.heads.said_to(device)
+        said = self.seen.said_of_groups(recipient or self.peer.key, after)
+        own = self.peer.node.heads.said_to(device)
         return said is not None and any(half(said)) and half(said) == half(own)
 
     def received(self, kind: MessageType, after: float, recipient: DeviceKey | None = None) -> Message | None:

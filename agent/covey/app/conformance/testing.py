@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.conformance import collector_steps, mailbox_steps, member_steps, sensor_steps
+from covey.app.conformance import collector_steps, mailbox_steps, member_steps, operator_steps, sensor_steps
 from covey.app.conformance.checks import RequirementResult
 from covey.app.conformance.session import DeviceEndedError, DeviceTest, StepError
 from covey.errors import UsageError
@@ -51,6 +51,10 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "collector": (
         *(*sensor_steps.RECEIVING, *member_steps.HEADS, *collector_steps.LANDING, *collector_steps.RESTARTS),
         *(*member_steps.REMOVAL, *sensor_steps.LAST),
+    ),
+    "operator": (
+        *(*sensor_steps.RECEIVING, *member_steps.HEADS, *operator_steps.ORDERING, *sensor_steps.RELAY_RESTART),
+        *(*operator_steps.RESTARTS, *operator_steps.COUNTING, *member_steps.REMOVAL, *sensor_steps.LAST),
     ),
     "mailbox": (
         *(*sensor_steps.RECEIVING, *member_steps.HEADS, *mailbox_steps.KEEPING, *sensor_steps.RELAY_RESTART),
