@@ -62,14 +62,14 @@ def _say(test: DeviceTest, member: Companion, said: MailboxMessage) -> float:
 
 def _said_to(test: DeviceTest, member: Companion, after: float) -> list[MailboxMessage]:
     """Return what the mailbox has said to a member after a moment."""
-    heard: list[MailboxMessage] = []
+    answers: list[MailboxMessage] = []
     for each in test.seen.received:
         if each.at > after and each.message.type is MessageType.MAILBOX and each.message.recipient == member.key:
             try:
-                heard.append(read_mailbox_message(each.message.body))
+                answers.append(read_mailbox_message(each.message.body))
             except RemoteError as error:
                 test.findings.fails("messages", f"the body of its MAILBOX was refused ({error.code}): {error}")
-    return heard
+    return answers
 
 
 def _await(test: DeviceTest, member: Companion, kind: type[_Answer], after: float) -> _Answer | None:
@@ -172,9 +172,9 @@ def _push_two(test: DeviceTest) -> None:
     news = _await(test, test.other, Notify, after)
     right = news is not None and (news.blob_id, news.sender_id) == (first.blob_id, test.companion.key)
     test.findings.holds("notify", seen=right, failed="it sent the recipient, which had greeted it, no NOTIFY of a blob")
-    again = _push(test, test.companion, first)
-    failed = f"it gave a blob that was pushed again cursor {again}, where it had {cursor}"
-    test.findings.holds("push-again", seen=again == cursor, failed=failed)
+    repeated = _push(test, test.companion, first)
+    failed = f"it gave a blob that was pushed again cursor {repeated}, where it had {cursor}"
+    test.findings.holds("push-again", seen=repeated == cursor, failed=failed)
     later = _push(test, test.companion, second)
     failed = f"its first two cursors of an inbox are {cursor} and {later}, not 1 and 2"
     test.findings.holds("cursors", seen=(cursor, later) == (1, 2), failed=failed)
