@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -337,9 +336,7 @@ def test_a_server_that_never_answers_publishes_is_left(
     os.kill(broker.pid or 0, signal.SIGSTOP)
     try:
         device.send(device, b"x")
-        started = time.monotonic()
         device.wait_for(RelayDown)
-        assert time.monotonic() - started < 5
     finally:
         os.kill(broker.pid or 0, signal.SIGCONT)
     device.wait_for(RelayUp)

@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING
 from covey.core.group.manifest import GroupManifest, read_manifest, secret_id
 from covey.core.group.messages import Bundle
 from covey.core.ids import DeviceKey, GroupId, ManifestHash
-from covey.core.link.queued import MessageClass
 from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue, groups_of_waiting
 from covey.core.membership.events import JoinExpired
 from covey.core.membership.groups import Groups
@@ -61,7 +60,7 @@ def give_up(membership: Membership, records: Records, queue: SendQueue, now: Now
     asked = {each.inviter.signing_public for each in records.joins.pending()}
     for recipient in set(records.outbox.recipients()) - notified - asked:
         is_out = recipient in former and groups.shares_nothing_with(recipient)
-        if is_out or (groups.address(recipient) is None and not _submissions_wait(recipient, records)):
+        if is_out or (groups.address(recipient) is None and not records.outbox.holds_submissions(recipient)):
             _drop(recipient, "dropped_after_removal", records, queue)
     _erase_left(membership, records, queue, now)
     for pending in records.joins.pending():
@@ -116,10 +115,6 @@ def _leave_to_members(groups: Groups, records: Records) -> None:
         if about and about <= left_behind.keys():
             records.departures.end(recipient)
     groups.readdress()
-
-
-def _submissions_wait(recipient: DeviceKey, records: Records) -> bool:
-    return any(records.outbox.waiting_bytes(recipient, kind) for kind in (MessageClass.DATA, MessageClass.TELEMETRY))
 
 
 def _erase_left(membership: Membership, records: Records, queue: SendQueue, now: Now) -> None:

@@ -116,13 +116,16 @@ class OutboxRecords(Protocol):
         """Return the bytes of each class of messages that wait for an acknowledgement."""
 
     def messages(self, recipient: DeviceKey, kind: MessageClass) -> Iterator[bytes]:
-        """Yield the messages of a class that wait for a recipient."""
+        """Yield the messages of a class that wait for a recipient: CONTROL or HISTORY, here and below."""
 
     def is_queued_between(self, recipient: DeviceKey, kind: MessageClass, first_us: int, last_us: int) -> bool:
         """Say whether a message of a class waits for a recipient that was queued between two times."""
 
     def waiting_bytes(self, recipient: DeviceKey, kind: MessageClass) -> int:
         """Return how many bytes of a class wait for a recipient."""
+
+    def holds_submissions(self, recipient: DeviceKey) -> bool:
+        """Say whether data or telemetry waits for a recipient."""
 
     def lost_by_recipient(self, recipient: DeviceKey, first: Place, last: Place) -> int:
         """Note as lost what a recipient had acknowledged of its queue between two places, and lacks now.

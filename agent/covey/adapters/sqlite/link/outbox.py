@@ -16,7 +16,7 @@ from covey.adapters.sqlite.file.high_water import HighWater
 from covey.adapters.sqlite.link.losses import Losses
 from covey.adapters.sqlite.link.outbox_growth import BYTES_OF_CLASS, ERASED_CLASSES, OutboxGrowth
 from covey.adapters.sqlite.link.quarantine import Quarantine
-from covey.adapters.sqlite.rows import LAST_PLACE, OF_PEER, OLDEST, PLACE_BITS, check_digest, digest, extend
+from covey.adapters.sqlite.rows import LAST_PLACE, OLDEST, PLACE_BITS, check_digest, digest, extend
 from covey.core.ids import BatchNumber, DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.link.incarnations import Gone, IncarnationSpan
 from covey.core.link.queued import Lane, MessageClass, QueueSummary, TakenBack
@@ -57,12 +57,18 @@ _GROW_OLDER = (
 )
 """Of what is measured by this state's age there has to be something."""
 
+_INDEXED = {
+    MessageClass.CONTROL: "INDEXED BY outbox_control WHERE id BETWEEN ? AND ? AND class = 0",
+    MessageClass.HISTORY: "INDEXED BY outbox_history WHERE id BETWEEN ? AND ? AND class = 3",
+}
+"""The messages of a queue that an index finds behind any number of others. SQLite uses it for a literal class only."""
+
 _OF_QUEUE = {
     lane: f"SELECT place, seq, class, message, digest FROM outbox {which} ORDER BY id LIMIT ?"  # noqa: S608 - our words
     for lane, which in {
         None: "WHERE id BETWEEN ? AND ?",
-        Lane.CONTROL: "INDEXED BY outbox_control WHERE id BETWEEN ? AND ? AND class = 0",
-        Lane.HISTORY: "INDEXED BY outbox_history WHERE id BETWEEN ? AND ? AND class = 3",
+        Lane.CONTROL: _INDEXED[MessageClass.CONTROL],
+        Lane.HISTORY: _INDEXED[MessageClass.HISTORY],
         Lane.BULK: "WHERE id BETWEEN ? AND ? AND class IN (1, 2)",
         Lane.LIVE: "WHERE id BETWEEN ? AND ? AND class = 2",
     }.items()
@@ -472,24 +478,25 @@ class Outbox:
         return dict(zip(MessageClass, row, strict=True))
 
     def waiting_bytes(self, recipient: DeviceKey, kind: MessageClass) -> int:
-        query = "SELECT coalesce(sum(size), 0) FROM outbox WHERE id BETWEEN ? AND ? AND class = ?"
-        [(size,)] = self._database.run(query, (*self._places(recipient), kind))
+        query = f"SELECT coalesce(sum(size), 0) FROM outbox {_INDEXED[kind]}"  # noqa: S608 - our words
+        [(size,)] = self._database.run(query, self._places(recipient))
         return int(size)
 
     def messages(self, recipient: DeviceKey, kind: MessageClass) -> Iterator[bytes]:
-        query = "SELECT message FROM outbox WHERE id BETWEEN ? AND ? AND class = ?"
-        return (raw for (raw,) in self._database.each(query, (*self._places(recipient), kind)))
+        query = f"SELECT message FROM outbox {_INDEXED[kind]}"  # noqa: S608 - our words
+        return (raw for (raw,) in self._database.each(query, self._places(recipient)))
 
     def is_queued_between(self, recipient: DeviceKey, kind: MessageClass, first_us: int, last_us: int) -> bool:
-        query = "SELECT 1 FROM outbox WHERE id BETWEEN ? AND ? AND class = ? AND queued_at BETWEEN ? AND ? LIMIT 1"
-        return bool(self._database.run(query, (*self._places(recipient), kind, first_us, last_us)))
+        query = f"SELECT 1 FROM outbox {_INDEXED[kind]} AND queued_at BETWEEN ? AND ? LIMIT 1"  # noqa: S608 - our words
+        return bool(self._database.run(query, (*self._places(recipient), first_us, last_us)))
 
     def control_messages(self, recipient: DeviceKey) -> list[tuple[Place, bytes]]:
-        return self._database.run(
-            f"SELECT place, message FROM peer JOIN outbox ON {OF_PEER} "  # noqa: S608 - our names
-            "WHERE signing_public = ? AND class = ? ORDER BY outbox.id",
-            (recipient, MessageClass.CONTROL),
-        )
+        query = f"SELECT place, message FROM outbox {_INDEXED[MessageClass.CONTROL]} ORDER BY id"  # noqa: S608 - our words
+        return self._database.run(query, self._places(recipient))
+
+    def holds_submissions(self, recipient: DeviceKey) -> bool:
+        query = "SELECT 1 FROM outbox WHERE id BETWEEN ? AND ? AND class IN (1, 2) LIMIT 1"
+        return bool(self._database.run(query, self._places(recipient)))
 
     def recipients_of_batches(self) -> set[DeviceKey]:
         self._growth.write()
