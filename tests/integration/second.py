@@ -13,6 +13,7 @@ import pytest
 
 from broker_conf.mosquitto import Broker
 from tests.meta.source_tree import ROOT
+from tests.waiting import wait_until
 
 SECOND = ROOT / "tests/outside/device"
 
@@ -42,13 +43,32 @@ class Second:
     def start(self, *words: str) -> None:
         """Start it; it says what happens, a line each, in its log."""
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen([*self._words(), *self._relay, *words], stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                [*self._words(), *self._relay, *words], stdin=subprocess.PIPE, stdout=log, stderr=log
+            )
+
+    def do(self, line: str) -> None:
+        """Give it a command; it was started with `--commands`."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(line.encode() + b"\n")
+        self._process.stdin.flush()
+
+    def invite(self, *capabilities: str) -> str:
+        """Return the URI of an invite to its group."""
+        before = len(self.said("invite"))
+        self.do(" ".join(("invite", *capabilities)))
+        wait_until(lambda: len(self.said("invite")) > before, "the second device invites")
+        uri: str = self.said("invite")[-1]["uri"]
+        return uri
 
     def end(self, how: signal.Signals = signal.SIGKILL) -> None:
         """End it."""
         if self._process:
             self._process.send_signal(how)
             self._process.wait(30)
+            if self._process.stdin:
+                self._process.stdin.close()
             self._process = None
 
     def said(self, event: str) -> list[dict[str, Any]]:

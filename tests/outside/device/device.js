@@ -3,12 +3,14 @@
 'use strict'
 const crypto = require('node:crypto')
 const fs = require('node:fs')
+const readline = require('node:readline')
 const { parseArgs } = require('node:util')
 const { Refused, encode } = require('./cbor.js')
 const envelopes = require('./envelopes.js')
 const heads = require('./heads.js')
 const { readHistoryPull, readOperations } = require('./history.js')
 const { Holding, bytesOf } = require('./holdings.js')
+const { Issuing } = require('./issuing.js')
 const { Joining } = require('./joining.js')
 const { GivenLinkKeys, OwnLinkKeys } = require('./linkkeys.js')
 const { Links } = require('./links.js')
@@ -37,6 +39,8 @@ const MEMBERS_ONLY = new Set([
   'ORDER_RESULT', 'EPHEMERAL', 'CONTENT_ACK', 'CONTENT_PULL', 'CONTENT_PART', 'COLLECTOR_KEY', 'MAILBOX', 'REVOKE',
 ])
 
+const keyPairs = secrets => secrets.map(bytesOf).map(secret => ({ secret, public: primitives.xPublic(secret) }))
+
 class Device {
   constructor(options) {
     this.options = options
@@ -49,6 +53,7 @@ class Device {
     this.presences = new Map()
     this.asked = new Map()
     this.joining = new Joining(this, FEATURES)
+    this.issuing = new Issuing(this, FEATURES)
     this.obedience = new Obedience(this, options)
     this.connection = null
     this.again = RECONNECT_MS[0]
@@ -70,8 +75,12 @@ class Device {
     const { signing, noise } = this.store.get('identity')
     const seed = bytesOf(signing)
     const key = primitives.edPublic(seed)
-    const secrets = noise.map(bytesOf).map(secret => ({ secret, public: primitives.xPublic(secret) }))
-    return { signing: seed, key, id: hexOf(key), noise: secrets, incarnation: bytesOf(this.store.get('incarnation')) }
+    return { signing: seed, key, id: hexOf(key), noise: keyPairs(noise), incarnation: bytesOf(this.store.get('incarnation')) }
+  }
+
+  /** After a rotation: the newest noise key is the first one. */
+  readNoise() {
+    this.identity.noise = keyPairs(this.store.get('identity').noise)
   }
 
   /** {url, password, certificates}: of its owner, or what it was given when it was let in; null where it has none */
@@ -284,12 +293,16 @@ class Device {
   }
 
   mayWrite(message, author) {
-    const { type, groupId } = message
+    const { type, groupId, body } = message
     const holding = this.holdings.get(hexOf(groupId))
     const awaited = [...this.holdings.values()].some(each => !each.graph && each.about.inviter === author)
     const shares = this.shared(author).length > 0
     if (type === 'ACK' || type === 'GROUP_MANIFEST') return
-    if (type === 'JOIN') throw new Refused('invite')
+    if (type === 'JOIN') {
+      if (!holding?.isMember) throw new Refused('invite')
+      this.issuing.openInvite(holding, author, messages.readJoin(body))
+      return
+    }
     const ofLink = ['LOSS', 'LINK', 'RESUME', 'PRESENCE', 'HEADS', 'GROUP_INVITE'].includes(type) || (type === null && groupId.equals(messages.ZEROS))
     if (ofLink) {
       const former = [...this.holdings.values()].some(each => each.graph && !each.isMember && each.noiseOf(author))
@@ -360,6 +373,9 @@ class Device {
       switch (type) {
         case 'GROUP_MANIFEST':
           this.takeManifests(tx, holding, author, body)
+          return null
+        case 'JOIN':
+          this.issuing.letIn(tx, holding, author, messages.readJoin(body))
           return null
         case 'GROUP_PULL':
           this.links.queue(tx, { to: author, groupId, type: 'GROUP_MANIFEST', body: holding.manifestsFrom(BigInt(messages.readPull(body))) })
@@ -454,6 +470,7 @@ class Device {
     for (const holding of this.holdings.values()) {
       if (!holding.graph) continue
       if (holding.isMember) this.obedience.look(holding)
+      this.issuing.look(holding)
       const tx = this.links.transaction()
       this.withdraw(tx, holding)
       this.givenKeys.look(tx)
@@ -543,6 +560,8 @@ class Device {
   tick() {
     this.measure()
     this.pack()
+    this.issuing.wipe()
+    for (const holding of this.holdings.values()) if (holding.graph) this.issuing.look(holding)
     if (this.connection?.up && this.now() > (this.beaten ?? 0) + BEAT_S * 1000) this.beat(HERE)
     this.flush()
     const { count, exit } = this.options
@@ -555,7 +574,28 @@ class Device {
     for (const uri of this.options.invites) this.joining.byInvite(uri)
     if (this.options.code) this.joining.byCode(this.options.code)
     for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => this.end())
+    if (this.options.create && ![...this.holdings.values()].length) this.issuing.create()
+    if (this.options.commands) readline.createInterface({ input: process.stdin }).on('line', line => this.obeyLine(line))
     if (!this.joining.meeting) this.begin()
+  }
+
+  /** A line of its standard input, with --commands: what a person has it do */
+  obeyLine(line) {
+    const [verb, ...words] = line.trim().split(' ')
+    const holding = [...this.holdings.values()].find(each => each.isMember)
+    const verbs = {
+      invite: () => this.say({ event: 'invite', uri: this.issuing.invite(holding, words) }),
+      remove: () => this.issuing.remove(holding, [...holding.members().keys()].find(id => id.startsWith(words[0])) ?? words[0]),
+      leave: () => this.issuing.remove(holding, this.identity.id),
+      rotate: () => this.issuing.rotate(),
+    }
+    try {
+      if (!verbs[verb] || !holding) throw new Refused('local', `not now, or no command: ${line}`)
+      verbs[verb]()
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error
+      this.say({ event: 'error', code: error.code, why: error.message })
+    }
   }
 
   begin() {
@@ -596,6 +636,8 @@ const USAGE = `node device.js --state DIR [--invite URI]… [--code CODE] [optio
   --code CODE             joins by a word code; it prints the words that both people compare
   --password TEXT         of its account at the relay (also COVEY_PASSWORD)
   --certificates FILE     whom to trust at the relay
+  --create                makes a group of its own, with --capability NAME (several) in it
+  --commands              reads from its standard input, a line each: invite [CAPABILITY]…, remove KEY, leave, rotate
   --count N               readings to make in all, over all runs; every --every MILLISECONDS
   --exit                  ends when all of them were acknowledged
   --operator KEY          whose orders it obeys (several, with --threshold N); --obey-invite: those whom the invite names
@@ -608,7 +650,7 @@ function main() {
   const many = { type: 'string', multiple: true, default: [] }
   const { values } = parseArgs({
     options: {
-      state: text, invite: many, code: text, label: { ...text, default: 'second device' }, relay: text, password: text, certificates: text,
+      state: text, invite: many, code: text, create: { type: 'boolean' }, commands: { type: 'boolean' }, capability: many, label: { ...text, default: 'second device' }, relay: text, password: text, certificates: text,
       count: { ...text, default: '0' }, every: { ...text, default: '100' }, exit: { type: 'boolean' }, operator: many,
       threshold: { ...text, default: '1' }, 'obey-invite': { type: 'boolean' }, action: many, key: { type: 'boolean' },
     },
@@ -616,7 +658,7 @@ function main() {
   if (!values.state) throw new Refused('local', 'no --state')
   const actions = new Map(values.action.map(each => [each.slice(0, each.indexOf('=')), each.slice(each.indexOf('=') + 1).split(' ')]))
   const device = new Device({
-    ...values, invites: values.invite, count: Number(values.count), every: Number(values.every), operators: values.operator.map(keyFromText), actions,
+    ...values, invites: values.invite, capabilities: values.capability, count: Number(values.count), every: Number(values.every), operators: values.operator.map(keyFromText), actions,
     threshold: Number(values.threshold), obeyInvite: values['obey-invite'], password: values.password ?? process.env.COVEY_PASSWORD ?? null,
     certificates: values.certificates && fs.readFileSync(values.certificates),
   })

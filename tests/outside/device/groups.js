@@ -165,6 +165,11 @@ class Graph {
     return { members, bans }
   }
 
+  /** M of all: the last manifest that every other one follows or is followed by */
+  settled() {
+    return this.masks.filter(one => this.masks.every(other => this.comparable(one, other))).sort(byVersion).at(-1)
+  }
+
   state() {
     return this.stateOf(this.heads())
   }

@@ -5,6 +5,7 @@ const { Group } = require('./groups.js')
 const { digestOf } = require('./heads.js')
 const { History, isBoard, readOperation, writeOperation } = require('./history.js')
 const { hexOf, readManifest } = require('./manifests.js')
+const { readGroupManifests } = require('./messages.js')
 const { blake2b } = require('./primitives.js')
 
 const BUNDLE_MANIFESTS = 64
@@ -37,7 +38,7 @@ class Holding {
   }
 
   joinOf(about) {
-    return about && { inviter: about.inviter, device: this.identity.id, noise: this.identity.noise.map(secret => secret.public) }
+    return about?.inviter && { inviter: about.inviter, device: this.identity.id, noise: this.identity.noise.map(secret => secret.public) }
   }
 
   begin(manifests) {
@@ -155,6 +156,11 @@ class Holding {
     const order = all.filter(entry => entry.version >= version).sort((one, other) => (one.version < other.version ? -1 : 1))
     const secret = upTo ? null : this.store.get(`secret/${this.id}/${hexOf(this.newest().epochId)}`)
     return encode([fitting(order.map(entry => entry.raw), BUNDLE_MANIFESTS, BUNDLE_BYTES), secret ? [bytesOf(secret)] : []])
+  }
+
+  /** Whether the body of a GROUP_MANIFEST brings this one, and all that it follows from the first one there on */
+  holdsAll(body, manifest) {
+    return readGroupManifests(body)[0].some(raw => raw.equals(manifest.raw))
   }
 
   headDigest() {

@@ -1,6 +1,6 @@
 // Section 10: invites as a device reads them. Whatever is wrong with one is `local`: a person handed it over.
 'use strict'
-const { Refused, decode, malformed } = require('./cbor.js')
+const { Refused, decode, encode, malformed } = require('./cbor.js')
 const { noiseKey } = require('./messages.js')
 const { blake2b } = require('./primitives.js')
 const { ascendingBytes, exactly, integer, key, list, octets, orNull, read, structure, text, tuple, uint63 } = require('./shapes.js')
@@ -43,6 +43,11 @@ function readInvite(uri) {
   }
 }
 
+/** The URI of an invite of a member that neither gives accounts nor names operators */
+function writeInvite({ groupId, inviter, noise, secret, expiresAt, relayUrl }) {
+  return SCHEME + encode([1, groupId, inviter, noise, secret, expiresAt, relayUrl]).toString('base64url')
+}
+
 const inviteId = secret => blake2b(secret, 'covey/1 invite')
 
 /** [secret, noise key, expires at, preview]: an invitation to a further group (section 36) */
@@ -66,4 +71,4 @@ function checkInviteRequest(bytes) {
   return true
 }
 
-module.exports = { checkInviteRequest, inviteId, readGroupInvite, readInvite, readInviteBytes }
+module.exports = { checkInviteRequest, inviteId, readGroupInvite, readInvite, readInviteBytes, writeInvite }

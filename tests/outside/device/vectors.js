@@ -5,9 +5,9 @@ const { Refused, decode, encode } = require('./cbor.js')
 const { Count, octets } = require('./check.js')
 const envelopes = require('./envelopes.js')
 const { Group, checkChain } = require('./groups.js')
-const { History, readBody, readHistoryPull, readOperation, readOperations } = require('./history.js')
+const { History, readBody, readHistoryPull, readOperation, readOperations, writeOperation } = require('./history.js')
 const invites = require('./invites.js')
-const { hexOf, readManifest, readRevoke, readVote } = require('./manifests.js')
+const { hexOf, readManifest, readRevoke, readVote, writeManifest } = require('./manifests.js')
 const messages = require('./messages.js')
 const orders = require('./orders.js')
 const { personalState, planOf, readPlan } = require('./personal.js')
@@ -19,6 +19,7 @@ const { readTelemetry, writeTelemetry } = require('./telemetry.js')
 const count = new Count()
 const hex = text => Buffer.from(text, 'hex')
 const noiseSecret = (file, name) => hex(file.keys[name].noise_secret)
+const seedOf = (file, key) => hex(Object.values(file.keys).find(each => each.signing_public === key).signing_seed)
 const publicKey = (file, name) => file.keys[name].signing_public
 
 function checkCbor() {
@@ -135,10 +136,11 @@ function checkHeads() {
 function checkInvites() {
   const file = count.in('invites')
   for (const entry of file.vectors) {
+    const again = invite => (invite.rendezvous === null && !invite.operators.length ? invites.writeInvite(invite) : entry.text)
     count.entry(entry, () => invites.readInvite(entry.text), invite => [
-      [invite.groupId, invite.inviter, invite.noise, invite.secret, invites.inviteId(invite.secret), invite.expiresAt, invite.relayUrl,
+      [again(invite), invite.groupId, invite.inviter, invite.noise, invite.secret, invites.inviteId(invite.secret), invite.expiresAt, invite.relayUrl,
         invite.rendezvous, invite.enrolment, invite.operators],
-      [entry.group_id, publicKey(file, entry.inviter), file.keys[entry.inviter].noise_public, entry.secret, entry.secret_hash,
+      [entry.text, entry.group_id, publicKey(file, entry.inviter), file.keys[entry.inviter].noise_public, entry.secret, entry.secret_hash,
         entry.expires_at_us, entry.relay_url, entry.rendezvous, entry.enrolment, entry.operators.map(name => file.keys[name]?.signing_public ?? name)],
     ])
   }
@@ -211,10 +213,10 @@ function checkGroupManifests() {
   const nameOf = id => Object.keys(file.keys).find(name => publicKey(file, name) === id) ?? id
   for (const entry of [...file.manifests, ...file.refused]) {
     count.entry(entry, () => readManifest(octets(entry, 'bytes')), found => [
-      [found.hash, found.groupId, found.version, found.prev, found.mode, found.invited,
+      [writeManifest(seedOf(file, found.issuer), found), found.hash, found.groupId, found.version, found.prev, found.mode, found.invited,
         found.members.map(member => [member.id, member.noise, member.name, member.label, member.role, member.capabilities, member.since]),
         found.epoch, found.epochId, found.votes, found.issuer],
-      [entry.hash, entry.group_id, entry.version, entry.prev, entry.mode, entry.invited,
+      [octets(entry, 'bytes'), entry.hash, entry.group_id, entry.version, entry.prev, entry.mode, entry.invited,
         entry.members.map(each => [each.signing_public, each.noise_public, each.name, each.label, each.role, each.capabilities, each.since]),
         entry.epoch, entry.epoch_id, entry.votes, entry.issuer],
     ])
@@ -307,9 +309,9 @@ function checkHistory() {
   const manifests = file.manifests.map(raw => readManifest(hex(raw)))
   for (const entry of file.operations) {
     count.entry(entry, () => readOperation(octets(entry, 'bytes')), found => [
-      [found.id, found.author, found.incarnation, found.number, found.previous, found.parents, found.height, found.manifest, found.madeAt,
+      [writeOperation(seedOf(file, found.author), found), found.id, found.author, found.incarnation, found.number, found.previous, found.parents, found.height, found.manifest, found.madeAt,
         found.kind, found.body],
-      [entry.id, entry.author, entry.incarnation, entry.number, entry.previous, entry.parents, entry.height, entry.manifest, entry.made_at_us,
+      [octets(entry, 'bytes'), entry.id, entry.author, entry.incarnation, entry.number, entry.previous, entry.parents, entry.height, entry.manifest, entry.made_at_us,
         entry.kind, entry.body],
     ])
   }
