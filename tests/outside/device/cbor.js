@@ -16,10 +16,11 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const whole = big => (big >= -9007199254740991n && big <= 9007199254740991n ? Number(big) : big)
 
 class Reader {
-  constructor(bytes) {
+  constructor(bytes, most) {
     this.bytes = bytes
     this.at = 0
     this.items = 0
+    this.most = most
   }
 
   take(length) {
@@ -43,7 +44,7 @@ class Reader {
   item(depth) {
     const start = this.at
     const [major, value] = this.head()
-    if (++this.items > MAXIMUM_ITEMS) throw limit('items') // 9
+    if (++this.items > this.most) throw limit('items') // 9
     switch (major) {
       case 0:
       case 1:
@@ -91,9 +92,10 @@ class Reader {
 }
 
 /** The one item that `bytes` hold. Integers beyond 2^53 are BigInts, maps are Maps, bytes are Buffers. */
-function decode(bytes, maximum = 1000000) {
+/** The one item that bytes are; `items` is at most how many items it may have in all. */
+function decode(bytes, maximum = 1000000, items = MAXIMUM_ITEMS) {
   if (bytes.length > maximum) throw limit('bytes') // 10
-  const reader = new Reader(bytes)
+  const reader = new Reader(bytes, items)
   const value = reader.item(0)
   if (reader.at !== bytes.length) throw malformed('bytes after it') // 1
   return value

@@ -15,6 +15,7 @@ const primitives = require('./primitives.js')
 const rendezvous = require('./rendezvous.js')
 const { Spake2 } = require('./spake2.js')
 const { readTelemetry, writeTelemetry } = require('./telemetry.js')
+const vault = require('./vault.js')
 
 const count = new Count()
 const hex = text => Buffer.from(text, 'hex')
@@ -396,6 +397,41 @@ function checkPersonal() {
   }
 }
 
+function checkVault() {
+  const file = count.in('vault')
+  const vaultKey = { vault: hex(file.vault.vault_id), key: hex(file.vault.key) }
+  const node = hex(file.node.node_id)
+  count.one('key id and node id', () => [
+    [vault.keyId(vaultKey.key), vault.nodeId(hex(publicKey(file, file.node.device)))], [file.vault.key_id, file.node.node_id],
+  ])
+  const entryOf = ({ number, incarnation, hash, size, created_at_us: createdAt, records, covers }) =>
+    ({ number, incarnation: hex(incarnation), hash: hex(hash), size, createdAt, records, covers })
+  const rangeOf = ({ first, last, hash, size }) => ({ first, last, hash: hex(hash), size })
+  for (const entry of file.segments) {
+    count.entry(entry, () => vault.readSegment(vaultKey, node, entryOf(entry.entry), octets(entry, 'bytes')), records => {
+      const { number, incarnation, createdAt } = entryOf(entry.entry)
+      const again = vault.writeSegment(vaultKey, node, { number, incarnation, nonce: hex(entry.nonce), createdAt, records })
+      const found = [records, vault.segmentPath(vaultKey.vault, node, number, incarnation), again.object, again.entry]
+      return [found, [entry.records, entry.object_key, octets(entry, 'bytes'), entryOf(entry.entry)]]
+    })
+  }
+  for (const entry of file.ranges) {
+    const range = rangeOf(entry.range)
+    count.entry(entry, () => vault.readRange(vaultKey, node, range, octets(entry, 'bytes')), entries => {
+      const again = vault.writeRange(vaultKey, node, hex(entry.nonce), entries)
+      const found = [entries, vault.rangePath(vaultKey.vault, node, range), again.object, again.range]
+      return [found, [entry.entries.map(entryOf), entry.object_key, octets(entry, 'bytes'), range]]
+    })
+  }
+  for (const entry of file.manifests) {
+    count.entry(entry, () => vault.readVaultManifest(vaultKey, node, entry.floor, octets(entry, 'bytes')), found => [
+      [found.incarnation, found.sequence, found.prev, found.hash, found.createdAt, found.ranges, found.segments, vault.manifestPath(vaultKey.vault, node)],
+      [entry.incarnation, entry.manifest_seq, entry.prev, entry.hash, entry.created_at_us, entry.ranges.map(rangeOf), entry.segments.map(entryOf),
+        entry.object_key],
+    ])
+  }
+}
+
 /** Every envelope opens, is signed by whom it says, reads as its type's body, and is written again to the byte, the nonce apart. */
 function checkSessions() {
   const file = count.in('sessions')
@@ -457,7 +493,7 @@ function checkWycheproof() {
 
 const checks = [
   checkCbor, checkEnvelopes, checkMessages, checkPresences, checkHeads, checkInvites, checkCeremonies, checkTelemetry, checkGroupManifests, checkGroupMessages,
-  checkHistory, checkOrders, checkPersonal, checkSessions, checkGrowth, checkWycheproof,
+  checkHistory, checkOrders, checkPersonal, checkVault, checkSessions, checkGrowth, checkWycheproof,
 ]
 for (const check of checks) check()
 process.exitCode = count.report() ? 0 : 1
