@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from covey.adapters.objects.folder import DirectoryStore
 from covey.core.telemetry.decoding import read_telemetry
@@ -12,10 +13,15 @@ from covey.core.vault.key_file import KeyFile
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.wire.message import read_message
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
-from tests.integration.gateway import Gateway
 
 
-def landed(collector: Gateway) -> Counter[tuple[str, str, int, Any]]:
+class Collector(Protocol):
+    """Whatever has a vault and its key in a folder."""
+
+    state: Path
+
+
+def landed(collector: Collector) -> Counter[tuple[str, str, int, Any]]:
     """Open the whole vault and count its readings."""
     key = KeyFile.parse((collector.state / "vault.key").read_text()).newest
     store = DirectoryStore(collector.state / "vault")

@@ -12,6 +12,7 @@ const { readHistoryPull, readOperations } = require('./history.js')
 const { Holding, bytesOf } = require('./holdings.js')
 const { Issuing } = require('./issuing.js')
 const { Joining } = require('./joining.js')
+const { Landing } = require('./landing.js')
 const { GivenLinkKeys, OwnLinkKeys } = require('./linkkeys.js')
 const { Links } = require('./links.js')
 const { hexOf, readManifest, readRevoke } = require('./manifests.js')
@@ -54,6 +55,7 @@ class Device {
     this.asked = new Map()
     this.joining = new Joining(this, FEATURES)
     this.issuing = new Issuing(this, FEATURES)
+    this.landing = new Landing(this)
     this.obedience = new Obedience(this, options)
     this.connection = null
     this.again = RECONNECT_MS[0]
@@ -250,17 +252,19 @@ class Device {
   // Receiving (section 8)
 
   deliver(connection, delivery) {
+    const release = () => connection.acknowledge(delivery)
     try {
-      this.receive(delivery.payload)
+      if (this.receive(delivery.payload, release)) return // it is released when it has landed
     } catch (error) {
       if (!(error instanceof Refused)) throw error
       this.say({ event: 'refused', code: error.code, why: error.message })
     }
-    connection.acknowledge(delivery)
+    release()
     this.flush()
   }
 
-  receive(envelope) {
+  /** True where the message is held until it has landed; `release` is called then. */
+  receive(envelope, release) {
     const opened = envelopes.open(envelope, this.identity.noise.map(each => each.secret), tag => this.givenKeys.find(tag)?.key)
     const message = messages.readMessage(opened.message)
     const author = hexOf(message.author)
@@ -282,14 +286,30 @@ class Device {
       if (!fresh && opened.secret && !awaited) this.ownKeys.end(author) // it may not have been able to open the acknowledgement
     }
     if (!fresh) return undefined
-    if (message.type === 'TELEMETRY' || message.type === 'REDIRECTED') return undefined // no room: this device lands none
-    const outcome = message.unsupported ? 'unsupported' : this.takeSequenced(tx, message, author, opened.secret)
+    const { record, code } = this.toLand(message, author)
+    if (record) this.landing.hold(message, record, release)
+    if (record) return true
+    if (!code && (message.type === 'TELEMETRY' || message.type === 'REDIRECTED')) return undefined // no room: this device lands none
+    const outcome = code ?? (message.unsupported ? 'unsupported' : this.takeSequenced(tx, message, author, opened.secret))
     if (outcome) tx.set(`aside/${author}/${message.linkSeq}`, { code: outcome, raw: hexOf(message.raw) })
     this.links.take(tx, message, { unsupported: outcome === 'unsupported' })
     tx.commit()
     if (outcome) this.say({ event: 'aside', code: outcome, type: message.number })
     this.after()
     return undefined
+  }
+
+  /** What is to land of a message, or the code with which it is set aside; neither where it is for others to take */
+  toLand(message, author) {
+    const { type, groupId, unsupported } = message
+    const holding = groupId.equals(messages.ZEROS) ? null : this.holdings.get(hexOf(groupId))
+    if (unsupported || !this.landing.takes(type, holding, author)) return {}
+    try {
+      return { record: this.landing.read(message) }
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error
+      return { code: error.code }
+    }
   }
 
   mayWrite(message, author) {
@@ -558,6 +578,7 @@ class Device {
   }
 
   tick() {
+    this.landing.land()
     this.measure()
     this.pack()
     this.issuing.wipe()
@@ -600,6 +621,7 @@ class Device {
 
   begin() {
     if (!this.relay()) throw new Refused('local', 'no relay: give --relay, or an invite that names one')
+    this.landing.resume()
     this.connect()
     this.after()
     this.timer = setInterval(() => this.tick(), TICK_MS)

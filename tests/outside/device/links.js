@@ -183,6 +183,15 @@ class Links {
     tx.set('in/' + name, set)
   }
 
+  /** What would leave too many ranges closes nothing. */
+  tryToClose(tx, name, ranges) {
+    try {
+      this.close(tx, name, ranges, { strictly: false })
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error
+    }
+  }
+
   acknowledge(name, number = null, refused = null) {
     if (!this.due.has(name)) this.due.set(name, { since: this.now(), named: new Set(), refused: new Map(), messages: 0 })
     const due = this.due.get(name)
