@@ -14,7 +14,7 @@ from tests.integration.landed import landed
 from tests.integration.second import SECOND, Second, node
 from tests.waiting import wait_until
 
-_OWN = re.compile(r"""node:[a-z_]+|\./[a-z]+\.js""")
+_OWN = re.compile(r"""node:[a-z_]+|\./[a-z0-9]+\.js""")
 
 
 @pytest.mark.processes
