@@ -1,7 +1,9 @@
 """Doors in the owner's configuration, `[[door]]` in any file: other systems that get readings.
 
-[[door]] name = "my-cloud"        # its position in the vault is stored under this name kind = "webhook" url =
-"https://example.org/readings"
+    [[door]]
+    name = "my-cloud"        # its position in the vault is stored under this name
+    kind = "webhook"
+    url = "https://example.org/readings"
 
 1. An entry's other keys depend on its kind: `KINDS` has them all, the dataclasses below are their settings, and
    `covey door kinds` shows them. Installed packages can add kinds (`covey.doors`).
@@ -10,18 +12,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from covey.config.kinds import DOORS, EntryKind, PackagedOptions, packaged_kinds
+from covey.config.kinds import DOORS, EntryKind, PackagedOptions, entry_name, packaged_kinds, unique_entries
 from covey.config.tables import option, table_of
 from covey.errors import ConfigurationError
 from covey.limits.doors import MAXIMUM_DOORS
 
 _HINT = "docs/how-to/forward.md has an example of each kind"
-_NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,26 +128,13 @@ def read_doors(tables: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[DoorEnt
     Raises:
         ConfigurationError: an unknown or missing key, a value that is none of its, or a name that is taken.
     """
-    found: dict[str, DoorEntry] = {}
-    for where, table in tables:
-        entry = _entry(table, where)
-        if entry.name in found:
-            raise ConfigurationError(f"{where}: two doors are named {entry.name}", hint="give each its own name")
-        found[entry.name] = entry
-    if len(found) > MAXIMUM_DOORS:
-        raise ConfigurationError(
-            f"there are more than {MAXIMUM_DOORS} doors", hint="have one receiver pass readings on to others"
-        )
-    return tuple(found.values())
+    entries = ((where, _entry(table, where)) for where, table in tables)
+    named = ((where, entry.name, entry) for where, entry in entries)
+    return unique_entries("door", named, MAXIMUM_DOORS, "have one receiver pass readings on to others")
 
 
 def _entry(table: Mapping[str, Any], where: str) -> DoorEntry:
-    name, kind = table.get("name"), table.get("kind")
-    if not (isinstance(name, str) and _NAME.fullmatch(name)):
-        raise ConfigurationError(
-            f"{where}: [[door]]: name must be at most 32 lower-case letters and digits, with _ and - between them",
-            hint=_HINT,
-        )
+    name, kind = entry_name(table, "door", where, _HINT), table.get("kind")
     where = f"{where}: door {name}"
     known = KINDS.get(kind) if isinstance(kind, str) else None
     if known is None and not (isinstance(kind, str) and kind in packaged_kinds(DOORS)):

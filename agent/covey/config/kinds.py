@@ -8,13 +8,18 @@ entry, in the group `covey.sensors` or `covey.doors`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
+
+from covey.errors import ConfigurationError
 
 SENSORS, DOORS = "covey.sensors", "covey.doors"
 """Groups of entry points."""
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,45 @@ class PackagedOptions:
 
 
 AnyKind = TypeVar("AnyKind", bound=EntryKind)
+Entry = TypeVar("Entry")
+
+
+def is_entry_name(name: object) -> TypeGuard[str]:
+    """Say whether a value of a configuration is a name that an entry or a kind may have."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+def entry_name(table: Mapping[str, Any], section: str, where: str, hint: str) -> str:
+    """Return the name of an entry of a section, `sensor` or `door`.
+
+    Raises:
+        ConfigurationError: it has none that is allowed.
+    """
+    name = table.get("name")
+    if not is_entry_name(name):
+        raise ConfigurationError(
+            f"{where}: [[{section}]]: name must be at most 32 lower-case letters and digits, with _ and - between them",
+            hint=hint,
+        )
+    return name
+
+
+def unique_entries(
+    section: str, entries: Iterable[tuple[str, str, Entry]], maximum: int, hint: str
+) -> tuple[Entry, ...]:
+    """Return the entries of a section, each given with its place in the configuration and its name.
+
+    Raises:
+        ConfigurationError: two have one name, or there are more than `maximum`, which `hint` avoids.
+    """
+    found: dict[str, Entry] = {}
+    for where, name, entry in entries:
+        if name in found:
+            raise ConfigurationError(f"{where}: two {section}s are named {name}", hint="give each its own name")
+        found[name] = entry
+    if len(found) > maximum:
+        raise ConfigurationError(f"there are more than {maximum} {section}s", hint=hint)
+    return tuple(found.values())
 
 
 def packaged_kinds(group: str) -> list[str]:

@@ -1,9 +1,9 @@
 """Sensors as their owner writes them, `[[sensor]]` in any file of the configuration, checked as strictly as settings.
 
-[[sensor]]
-name = "boiler"          # what all of its readings are called, with what was measured behind it
-kind = "w1"
-interval_seconds = 10    # of kinds that are asked; 0 for those that speak by themselves
+    [[sensor]]
+    name = "boiler"          # begins the names of all its readings
+    kind = "w1"
+    interval_seconds = 10    # for kinds that are polled; 0 for those that send by themselves
 
 1. What else an entry says depends on its kind: `KINDS` has them all, the dataclasses below are their settings, and
    `covey sensor kinds` shows them.
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from covey.config.kinds import EntryKind, PackagedOptions
+from covey.config.kinds import EntryKind, PackagedOptions, entry_name, is_entry_name, unique_entries
 from covey.config.tables import option, table_of, value_of
 from covey.core.telemetry.names import segment
 from covey.core.telemetry.topic_filters import covers, overlap
@@ -28,7 +28,6 @@ from covey.errors import ConfigurationError
 from covey.limits.sensors import MAXIMUM_SENSOR_VALUES, MAXIMUM_SENSORS
 
 _HINT = "docs/how-to/sensors.md has an example of each kind"
-_NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?")
 _COMMON = ("name", "kind", "interval_seconds")
 _OFTEN = 10.0
 _ORDERS = ("ABCD", "CDAB", "BADC", "DCBA")
@@ -313,28 +312,15 @@ def read_sensors(tables: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[Senso
     Raises:
         ConfigurationError: an unknown or missing key, a value of another type, or a duplicate name.
     """
-    found: dict[str, SensorEntry] = {}
-    for where, table in tables:
-        entry = _entry(table, where)
-        if entry.name in found:
-            raise ConfigurationError(f"{where}: two sensors are named {entry.name}", hint="give each its own name")
-        found[entry.name] = entry
-    if len(found) > MAXIMUM_SENSORS:
-        raise ConfigurationError(
-            f"there are more than {MAXIMUM_SENSORS} sensors", hint="one entry can read several values"
-        )
-    return tuple(found.values())
+    entries = ((where, _entry(table, where)) for where, table in tables)
+    named = ((where, entry.name, entry) for where, entry in entries)
+    return unique_entries("sensor", named, MAXIMUM_SENSORS, "one entry can read several values")
 
 
 def _entry(table: Mapping[str, Any], where: str) -> SensorEntry:
-    name, kind = table.get("name"), table.get("kind")
-    if not (isinstance(name, str) and _NAME.fullmatch(name)):
-        raise ConfigurationError(
-            f"{where}: [[sensor]]: name must be at most 32 lower-case letters and digits, with _ and - between them",
-            hint=_HINT,
-        )
+    name, kind = entry_name(table, "sensor", where, _HINT), table.get("kind")
     where = f"{where}: sensor {name}"
-    if not (isinstance(kind, str) and _NAME.fullmatch(kind)):
+    if not is_entry_name(kind):
         raise ConfigurationError(
             f"{where}: kind must be one of {', '.join(KINDS)}, or one of an installed package", hint=_HINT
         )

@@ -43,14 +43,7 @@ def install_file(word: str, target: Path, hook: Sequence[str], check: Sequence[s
         )
     installer = FileInstaller(target, hook, check)
     os.umask(0o022)  # the file is for other programs
-    match word:
-        case "install":
-            return installer.install(content)
-        case "confirm":
-            return installer.confirm()
-        case "rollback":
-            return installer.roll_back()
-    return installer.version()
+    return _answer(installer, word, content)
 
 
 def install_covey(word: str, slots: Path, content: BinaryIO) -> int | str:
@@ -60,15 +53,7 @@ def install_covey(word: str, slots: Path, content: BinaryIO) -> int | str:
         LocalError: this Covey runs from no slot; or what is to be installed is none that can be gone back from.
         StorageError: the disk refused.
     """
-    installer = SlotInstaller(slots, end_agent_above(_ENDS_S))
-    match word:
-        case "install":
-            return installer.install(content)
-        case "confirm":
-            return installer.confirm()
-        case "rollback":
-            return installer.roll_back()
-    return installer.version()
+    return _answer(SlotInstaller(slots, end_agent_above(_ENDS_S)), word, content)
 
 
 def install_boards(word: str, folder: StateFolder, content: BinaryIO) -> int | str:
@@ -82,13 +67,19 @@ def install_boards(word: str, folder: StateFolder, content: BinaryIO) -> int | s
         StorageError: the disk refused.
     """
     installer = FileInstaller(folder.board_firmware)
+    if word == "install":
+        raw = content.read(MAXIMUM_BOARD_IMAGE_BYTES + 1)
+        _image(raw)
+        content = BytesIO(raw)
+    return (word == "confirm" and _boards_run(folder)) or _answer(installer, word, content)
+
+
+def _answer(installer: FileInstaller | SlotInstaller, word: str, content: BinaryIO) -> int | str:
     match word:
         case "install":
-            raw = content.read(MAXIMUM_BOARD_IMAGE_BYTES + 1)
-            _image(raw)
-            return installer.install(BytesIO(raw))
+            return installer.install(content)
         case "confirm":
-            return _boards_run(folder) or installer.confirm()
+            return installer.confirm()
         case "rollback":
             return installer.roll_back()
     return installer.version()
