@@ -97,7 +97,7 @@ def test_the_part_read_so_far_is_shown_while_the_rest_is_read(fleet: CollectedFl
         view.survey(device, reads=False)
         shown = [
             sum(shown_device(each).series > 0 for each in view.table.window(Wanted(), 0, 2 * _COUNT))
-            for _ in view.reads(*vault_of(device, None), device.clock.wall_us(), _DAY_US)
+            for _ in view.read(*vault_of(device, None), device.clock.wall_us(), _DAY_US)
         ]
     assert len(shown) > 1
     assert shown == sorted(shown)

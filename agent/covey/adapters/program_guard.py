@@ -20,10 +20,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
+ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
+"""The variables of a guarded program; it gets none of the agent's."""
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _NOT_RUN = 126
 _WANTED = {signal.SIGTERM, signal.SIGCHLD}
+
+
+def command() -> tuple[str, ...]:
+    """Return how the command line of a guard begins; its arguments follow."""
+    return (sys.executable, "-I", "-S", __file__)
 
 
 def run(agent: int, limits: tuple[int, int, int, int], argv: list[str]) -> int:

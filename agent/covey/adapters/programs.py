@@ -30,8 +30,6 @@ from covey.ports import ProgramEnd
 if TYPE_CHECKING:
     import subprocess
 
-_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
-_GUARD = (sys.executable, "-I", "-S", program_guard.__file__)
 _RUN_COVEY = "import sys; sys.path.insert(0, sys.argv.pop(1)); from covey.cli.main import main; sys.exit(main())"
 """Names the package's folder itself: with `-I`, neither the environment nor the working directory can name another."""
 _GRACE_US = 5_000_000
@@ -63,11 +61,11 @@ class ChildPrograms:
         try:
             with _readable(invocation) as stdin:
                 process = subprocess.Popen(  # noqa: S603 - the owner's own program, its arguments checked, no shell
-                    [*_GUARD, *limits, *argv],
+                    [*program_guard.command(), *limits, *argv],
                     stdin=stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
-                    env=_ENVIRONMENT,
+                    env=program_guard.ENVIRONMENT,
                     cwd="/",
                     umask=0o077,
                     start_new_session=True,

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import selectors
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from covey.config.sensors import Exec
     from covey.ports import SensorOpening
 
-_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
-_GUARD = (sys.executable, "-I", "-S", program_guard.__file__)
 _UNLIMITED = "-1"
 _PIECE = 65_536
 _LAST_WORDS = 1_024
@@ -90,11 +87,11 @@ class ProgramSensor:
     def _start(self) -> subprocess.Popen[bytes]:
         limits = (str(os.getpid()), str(self._options.memory_mib * MIB), *[_UNLIMITED] * 3)
         self._process = subprocess.Popen(  # noqa: S603 - the owner's own program, no shell
-            [*_GUARD, *limits, *self._options.command],
+            [*program_guard.command(), *limits, *self._options.command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=_ENVIRONMENT,
+            env=program_guard.ENVIRONMENT,
             cwd="/",
             umask=0o077,
             start_new_session=True,

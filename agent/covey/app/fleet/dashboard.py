@@ -181,7 +181,7 @@ class Dashboard:
         vault = self._device.run(self._vault) if reads else None
         if vault is not None:
             rest_s = _SHOWS_S
-            for _ in self._view.reads(*vault, self._since_us):  # apart from the device, which others ask meanwhile
+            for _ in self._view.read(*vault, self._since_us):  # apart from the device, which others ask meanwhile
                 if not self._fleet_is_read and time.monotonic() - began >= rest_s:
                     self._show(reads=False)
                     rest_s *= 2

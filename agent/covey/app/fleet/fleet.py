@@ -73,8 +73,8 @@ class FleetKeys:
 class FleetView:
     """The fleet, for one look or many: nothing of the vault is read twice.
 
-    A caller with little memory looks in three steps: `members`, then `read` without the device, then `survey`; and asks
-    `table` for devices.
+    A caller with little memory looks in three steps: `take_members`, then `read` without the device, then `survey`; and
+    asks `table` for devices.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,8 @@ class FleetView:
         """
         self.take_members(device)
         if device.folder.vault_key.exists():
-            self.read(*vault_of(device, location), device.clock.wall_us(), since_us, always_us, only)
+            for _ in self.read(*vault_of(device, location), device.clock.wall_us(), since_us, always_us, only):
+                pass
         return self.survey(device, listed=listed)
 
     def take_members(self, device: Device) -> None:
@@ -140,25 +141,12 @@ class FleetView:
         since_us: int,
         always_us: int = ALWAYS_US,
         only: DeviceKey | None = None,
-    ) -> None:
-        """Read what is new in the vault.
+    ) -> Iterator[None]:
+        """Read what is new in the vault; yield after each segment, when its content is shown and counted.
 
         Raises:
             StorageError: the vault cannot be read.
         """
-        for _ in self.reads(reader, nodes, now_us, since_us, always_us, only):
-            pass
-
-    def reads(
-        self,
-        reader: VaultReader,
-        nodes: list[str],
-        now_us: int,
-        since_us: int,
-        always_us: int = ALWAYS_US,
-        only: DeviceKey | None = None,
-    ) -> Iterator[None]:
-        """Read as `read` does, pausing after each segment, when its content is shown and counted."""
         unread: DeviceKey | None = DeviceKey(b"")
 
         def enough(at_us: int) -> bool:
