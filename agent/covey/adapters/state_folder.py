@@ -1,13 +1,23 @@
-"""The state folder of one device: identity, configuration, database, and the lock that one agent holds.
+"""The state folder of one device: identity, configuration, database, and the locks of its processes.
 
-identity.key     the signing seed, mode 0600     config.toml      settings, mode 0600 noise.keys       the noise
-secrets, mode 0600     *.copy           of both, should a disk damage them state.sqlite     everything durable
-relay.password   the broker's credential, mode 0600 vault.key        a collector's vault key         agent.lock
-held while an agent runs relay-ca.pem     the broker's authorities, if an inviter named them relays/
-credentials for further brokers  ordered.json     operators' settings, mode 0600 broker/          a relay of this
-device's own, which `covey relay serve` runs alerts.json      sent and waiting alerts, mode 0600 doors.sqlite     each
-door's position in the vault, mode 0600 wake.pipe        wakes an agent that fetches files nearby state.sqlite-…   its
-log, lock, marks, reserved    state.sqlite.damaged-…  a damaged database, after salvage
+    identity.key           the signing seed, mode 0600
+    noise.keys             the noise secrets, mode 0600
+    *.copy                 copies of both, should a disk damage them
+    wiped                  the device was deleted; a new one is made at the next start
+    config.toml            settings, mode 0600
+    ordered.json           operators' settings, mode 0600
+    state.sqlite           everything durable
+    state.sqlite-…         its log, lock, marks, reserved space
+    state.sqlite.damaged-… a damaged database, after salvage
+    relay.password         the broker's credential, mode 0600
+    relay-ca.pem           the broker's authorities, if an inviter named them
+    relays/                credentials for further brokers
+    broker/                a relay of this device's own, which `covey relay serve` runs
+    vault.key              a collector's vault keys, mode 0600
+    doors.sqlite           each door's position in the vault, mode 0600
+    alerts.json            sent and waiting alerts, mode 0600
+    agent.lock             held while an agent runs; further locks for other processes
+    wake.pipe              wakes an agent that fetches files nearby
 
 Only one process of a device may do certain work at a time: each kind has a lock (`ProcessLocks`). A lock ends with its
 process. Checking a lock writes nothing, so it works on a read-only disk.
@@ -25,6 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.adapters.configuration_files import ConfigurationFiles
 from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import remove_durably, storage_errors
 from covey.adapters.keys.identity_file import (
@@ -49,132 +60,12 @@ from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_path import SYSTEM_STATE, check_holds_device
-from covey.config.file import (
-    Configuration,
-    changed_text,
-    config_text,
-    door_tables,
-    read_configuration,
-    read_text,
-    sensor_tables,
-)
 from covey.config.schema import Config, Value
 from covey.core.crypto import Identity, wipe
 from covey.errors import ConfigurationError, LocalError, StorageError
-from covey.limits.settings import MAXIMUM_ORDERED_BYTES
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.file.state_file import Report
-    from covey.config.doors import DoorEntry
-    from covey.config.sensors import SensorEntry
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigurationFiles:
-    """Where they lie. Nothing is cached."""
-
-    path: Path
-    """What commands write."""
-    ordered_path: Path
-    """The layer of what operators have set."""
-    machine: Path | None = None
-    """The folder of what root says of the machine's own agent."""
-
-    def create(self, values: Mapping[str, Value]) -> None:
-        """Write the file that commands write, where there is none.
-
-        Raises:
-            StorageError: it cannot be written.
-        """
-        write_secret(self.path, config_text(values).encode())
-
-    def config(self) -> Config:
-        """Read and check the configuration.
-
-        Raises:
-            ConfigurationError: see `read_configuration`.
-        """
-        return self.read().config
-
-    def read(self) -> Configuration:
-        """Read and check the configuration, and where each value comes from.
-
-        Raises:
-            ConfigurationError: see `read_configuration`.
-        """
-        return read_configuration(self.files(), os.environ, self.ordered())
-
-    def sensors(self) -> tuple[SensorEntry, ...]:
-        """Read and check the sensors that the configuration names; mostly none, and then nothing more is loaded.
-
-        Raises:
-            ConfigurationError: see `read_sensors`; or others may write a file that names a program.
-        """
-        found = [(path, each) for path in self.files() for each in sensor_tables(read_text(path), str(path))]
-        if not found:
-            return ()
-        from covey.adapters.owned_files import check_owned_file, check_owned_folder
-        from covey.config.sensors import read_sensors
-
-        for path in {path for path, table in found if table.get("kind") == "exec"}:
-            check_owned_folder(path.parent)
-            check_owned_file(path)
-        return read_sensors((str(path), table) for path, table in found)
-
-    def doors(self) -> tuple[DoorEntry, ...]:
-        """Read and check the doors that the configuration names.
-
-        Raises:
-            ConfigurationError: see `read_doors`.
-        """
-        found = [(str(path), each) for path in self.files() for each in door_tables(read_text(path), str(path))]
-        if not found:
-            return ()
-        from covey.config.doors import read_doors
-
-        return read_doors(found)
-
-    def ordered(self) -> str:
-        """Return the layer of what operators have set, as it was written; empty where there is none to be read."""
-        try:
-            return read_secret(self.ordered_path, MAXIMUM_ORDERED_BYTES).decode()
-        except (ConfigurationError, UnicodeDecodeError):
-            return ""
-
-    def write_ordered(self, text: str) -> None:
-        """Replace the layer of what operators have set.
-
-        Raises:
-            StorageError: the disk refused.
-        """
-        write_secret(self.ordered_path, text.encode())
-
-    def files(self) -> list[Path]:
-        """Return the configuration's files: what commands write, then the machine's, fragments by name in each.
-
-        Raises:
-            ConfigurationError: the state folder holds no device, or belongs to another user.
-        """
-        state = self.ordered_path.parent
-        if self.path.parent == state:
-            check_holds_device(state, self.path.name, "identity.key")
-        files = [self.path, *sorted((self.path.parent / "conf.d").glob("*.toml"))]
-        if self.machine is not None:
-            files += [path for path in [self.machine / "config.toml"] if path.exists()]
-            files += sorted((self.machine / "conf.d").glob("*.toml"))
-        return files
-
-    def change(self, changes: Mapping[str, Value | None]) -> None:
-        """Change settings in the configuration file that commands write; None means the default. The rest stays.
-
-        Raises:
-            ConfigurationError: see `changed_text`.
-            StorageError: it cannot be written.
-        """
-        text = read_text(self.files()[0])
-        for key, value in changes.items():
-            text = changed_text(text, key, value)
-        write_secret(self.path, text.encode())
 
 
 _AGENT = "agent.lock"
@@ -230,7 +121,6 @@ class ProcessLocks:
         return descriptor if _locked(descriptor) else None
 
     def _is_held(self, name: str) -> bool:
-
         try:
             descriptor = os.open(self.folder / name, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # nobody ever held it, or nobody here may know
@@ -242,7 +132,6 @@ class ProcessLocks:
 
 
 def _locked(descriptor: int) -> bool:
-
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

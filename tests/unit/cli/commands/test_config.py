@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.state_folder import ConfigurationFiles, StateFolder
+from covey.adapters.configuration_files import ConfigurationFiles
+from covey.adapters.state_folder import StateFolder
 from covey.config.settings import settings
 from tests.command import Here
 
