@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from covey.adapters.mqtt import connection
+from covey.adapters.mqtt import connection, posted
 from covey.adapters.sqlite import mailbox
 from covey.app.telemetry import collector
 from covey.cli.main import main
@@ -41,8 +41,8 @@ from covey.core.wire.sequences import SequenceSet
 
 
 def _subscribes_to_everything() -> None:
-    topics = connection.Subscriptions.topics
-    connection.Subscriptions.topics = lambda self: [*topics(self), "#"]  # type: ignore[method-assign]
+    topics = posted.Subscriptions.topics
+    posted.Subscriptions.topics = lambda self: [*topics(self), "#"]  # type: ignore[method-assign]
 
 
 def _starts_clean() -> None:

@@ -5,5 +5,5 @@
 3. A server's data ends at most its own connection.
 
 Read `settings.py` (a broker's address, our account, and the pause between connections), `states.py` (the transition
-table), `connection.py` (one connection), then `relay.py` (one after another).
+table), `posted.py` (what threads share), `connection.py` (one connection), then `relay.py` (one after another).
 """

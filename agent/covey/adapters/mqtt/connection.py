@@ -18,7 +18,7 @@ Relays, sensors that read a broker's topics, doors that publish to one, and the 
 7. A will is set at CONNECT, with a delay (§3.1.3.2.2), so that a short interruption does not publish it. A clean end
    takes it back (§3.14.4).
 8. One thread does all network work, the caller's own (`open`, then `turn`) or one that `run` fills. Nothing that a
-   server sends ends it; other threads only post to it.
+   server sends ends it; other threads only post to it (`posted.py`).
 
 `states.py` has the states and their transitions. The caller decides when to connect again.
 """
@@ -29,11 +29,8 @@ import logging
 import math
 import re
 import selectors
-import socket
 import ssl
-import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING
 
 from paho.mqtt.packettypes import PacketTypes
@@ -48,12 +45,13 @@ from covey.adapters.mqtt.posted import (
     Arrived,
     ConnectionEvent,
     Order,
+    PostedWork,
     Publish,
     ServerUp,
     Subscribe,
+    Subscriptions,
     Unsubscribe,
     Will,
-    Work,
 )
 from covey.adapters.mqtt.settings import (
     PACKET_BYTES_MAX,
@@ -77,48 +75,11 @@ from covey.adapters.mqtt.states import (
     Up,
 )
 from covey.core.transitions import follow
-from covey.ports import PublishRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-
-class Subscriptions:
-    """The topic that is ours, others that we read for a while, and what we refused to take from them."""
-
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
-        self.oversize_dropped = 0
-        self._others: frozenset[str] = frozenset()
-        self._retired: set[str] = set()
-        self._lock = threading.Lock()
-
-    def listen(self, topics: Collection[str]) -> None:
-        """Read these topics, too, and no others."""
-        with self._lock:
-            self._retired |= self._others
-            self._others = frozenset(topics)
-            self._retired -= self._others
-
-    def overheard(self, topic: str) -> None:
-        """Note a topic that the session still holds for an earlier process: the next renewal ends it."""
-        with self._lock:
-            if topic and topic not in self.topics():
-                self._retired.add(topic)
-
-    def topics(self) -> list[str]:
-        """Return what we read, our own topic first."""
-        return [self.topic, *sorted(self._others)]
-
-    def retired(self) -> list[str]:
-        """Return the topics whose subscription must end."""
-        with self._lock:
-            return sorted(self._retired)
-
-    def forget(self, topics: list[str]) -> None:
-        """Note that the server has ended these."""
-        with self._lock:
-            self._retired.difference_update(topics)
+    from covey.ports import PublishRefusal
 
 
 _log = logging.getLogger(__name__)
@@ -165,18 +126,7 @@ class Connection:
         self._deliver = deliver
         self._will = will
 
-        # Shared with callers, under the lock.
-        self._lock = threading.Lock()
-        self._handles = handles
-        self._posted: deque[Work] = deque()
-        self._woken = False
-        self._open = False  # for publishes
-        self._unanswered = 0
-        self._window = settings.window
-        self._packet_bytes_max = PACKET_BYTES_MAX
-        self._wake_reader, self._wake_writer = socket.socketpair()
-        self._wake_reader.setblocking(False)
-        self._wake_writer.setblocking(False)
+        self._posted = PostedWork(settings, handles)
 
         # The network thread's own.
         self._client = new_client(settings, will)
@@ -202,61 +152,32 @@ class Connection:
 
     def publish(self, topic: str, payload: bytes, lifetime_s: int = 0, *, retain: bool = False) -> int | PublishRefusal:
         """Post a publish if it fits the window and the packet size. Its answer may overtake the return."""
-        size = publish_bytes(len(topic.encode()), len(payload), expires=lifetime_s > 0)
-        with self._lock:
-            if not self._open:
-                return PublishRefusal.OFFLINE
-            if size > self._packet_bytes_max and self._settings.obeys:
-                return PublishRefusal.TOO_LARGE
-            if self._unanswered >= self._window and self._settings.obeys:
-                return PublishRefusal.WINDOW_FULL
-            self._unanswered += 1
-            handle = next(self._handles)
-            self._post(Publish(handle, topic, payload, lifetime_s, retain))
-            return handle
+        return self._posted.publish(topic, payload, lifetime_s, retain=retain)
 
     def subscribe(self, topics: Collection[str], *, qos: int = 1, retained: bool = False) -> int:
         """Post subscriptions of the caller's own, with or without what is retained there; return their handle."""
-        handle = next(self._handles)
-        with self._lock:
-            self._post(Subscribe(handle, tuple(topics), qos, retained))
-        return handle
+        return self._posted.subscribe(tuple(topics), qos, retained=retained)
 
     def unsubscribe(self, topic: str) -> int:
         """Post the end of a subscription of the caller's own; return its handle."""
-        handle = next(self._handles)
-        with self._lock:
-            self._post(Unsubscribe(handle, topic))
-        return handle
+        return self._posted.unsubscribe(topic)
 
     def acknowledge(self, packet_id: int) -> None:
         """Post a PUBACK. QoS 0 deliveries have no packet identifier and need none."""
         if packet_id:
-            with self._lock:
-                self._post(Acknowledge(packet_id))
+            self._posted.post(Acknowledge(packet_id))
 
     def renew_subscription(self) -> None:
         """Post a subscription to the inbox's topic of the moment."""
-        with self._lock:
-            self._post(Order.RENEW_SUBSCRIPTION)
+        self._posted.post(Order.RENEW_SUBSCRIPTION)
 
     def close(self) -> None:
         """Post the end, after what was posted before."""
-        with self._lock:
-            self._open = False
-            self._post(Order.CLOSE)
+        self._posted.end(Order.CLOSE)
 
     def drop(self) -> None:
         """Post an end without a DISCONNECT, so that the server publishes the will."""
-        with self._lock:
-            self._open = False
-            self._post(Order.DROP)
-
-    def _post(self, work: Work) -> None:
-        self._posted.append(work)
-        if not self._woken:
-            self._woken = True
-            self._wake_writer.send(b"\0")
+        self._posted.end(Order.DROP)
 
     # --- the network thread --------------------------------------------------------------------------
 
@@ -342,7 +263,7 @@ class Connection:
         if not isinstance(connected, BufferedSocket):
             connected = BufferedSocket(connected, DISCONNECT_S)  # type: ignore[arg-type] # it is a socket
         self._connected = connected
-        self._selector.register(self._wake_reader, selectors.EVENT_READ)
+        self._selector.register(self._posted.wakes, selectors.EVENT_READ)
         self._selector.register(connected, selectors.EVENT_READ)
         self._watched = selectors.EVENT_READ
         self._move(Event.OPENED, Accepting(time.monotonic() + self._settings.connect_s_max))
@@ -362,8 +283,7 @@ class Connection:
             self._watched = wanted
         patience_s = 0 if connected.holds else min(seconds_max, self._patience_s())
         ready = {key.fileobj for key, _ in self._selector.select(patience_s)}
-        if self._wake_reader in ready:
-            self._wake_reader.recv(64)
+        if self._posted.wakes in ready:
             self._do_posted()
         if connected in ready or connected.holds:
             self._read(connected)
@@ -407,10 +327,7 @@ class Connection:
             self._end(f"the server did not {state.AWAITED} in time{perhaps}", Event.DUE)
 
     def _do_posted(self) -> None:
-        with self._lock:
-            self._woken = False
-            posted, self._posted = self._posted, deque()
-        for work in posted:
+        for work in self._posted.take():
             match work:
                 case Publish():
                     if not self._handle_of:
@@ -456,11 +373,7 @@ class Connection:
         remaining = self._client.socket()
         if remaining is not None:
             remaining.close()
-        with self._lock:
-            self._open = False
-            self._woken = True  # nobody may write to the closed pair
-            self._wake_writer.close()
-            self._wake_reader.close()
+        self._posted.close()
         self._selector.close()
 
     # --- paho's callbacks, all on the network thread ---------------------------------------------------
@@ -480,9 +393,9 @@ class Connection:
         if getattr(answer, "MaximumQoS", 1) < 1:
             self._end("the server offers QoS 0 only", refused=True)
             return
-        with self._lock:
-            self._window = min(self._settings.window, getattr(answer, "ReceiveMaximum", 65535))
-            self._packet_bytes_max = getattr(answer, "MaximumPacketSize", PACKET_BYTES_MAX)
+        self._posted.bound(
+            getattr(answer, "ReceiveMaximum", 65535), getattr(answer, "MaximumPacketSize", PACKET_BYTES_MAX)
+        )
         self._session_present = flags.session_present
         if isinstance(self._state, Accepting):
             self._move(Event.ACCEPTED, Subscribing(time.monotonic() + self._settings.connect_s_max))
@@ -504,9 +417,7 @@ class Connection:
     def _come_up(self) -> None:
         now = time.monotonic()
         self._move(Event.GRANTED, Up(now + self._settings.resubscribe_s, now))
-        with self._lock:
-            self._open = True
-        most = self._packet_bytes_max
+        most = self._posted.open()
         overhead = publish_bytes(self._inbox_bytes(), most) - most
         payload_bytes_max = max(0, min(self._settings.payload_bytes_max, most - overhead))
         self._deliver(ServerUp(self._session_present, payload_bytes_max, most))
@@ -543,8 +454,7 @@ class Connection:
         self, _client: object, _data: object, mid: int, reason: ReasonCode, _answer: Properties | None
     ) -> None:
         self._answered_at = time.monotonic()
-        with self._lock:
-            self._unanswered -= 1
+        self._posted.note_answer()
         self._deliver(Answered(self._handle_of.pop(mid), (reason.value,)))
 
     def _on_disconnect(

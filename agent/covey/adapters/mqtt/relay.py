@@ -12,9 +12,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from covey.adapters.clock import PROGRAM_S
-from covey.adapters.mqtt.connection import Connection, Subscriptions
+from covey.adapters.mqtt.connection import Connection
 from covey.adapters.mqtt.lean_paho import DISCONNECT_S
-from covey.adapters.mqtt.posted import Answered, Arrived, ConnectionEvent, ServerUp, Will
+from covey.adapters.mqtt.posted import Answered, Arrived, ConnectionEvent, ServerUp, Subscriptions, Will
 from covey.adapters.mqtt.settings import (
     Backoff,
     CertifiedTime,

@@ -14,7 +14,8 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
-from covey.adapters.mqtt.connection import Connection, Subscriptions
+from covey.adapters.mqtt.connection import Connection
+from covey.adapters.mqtt.posted import Subscriptions
 from covey.adapters.mqtt.settings import ConnectionSettings
 from covey.adapters.mqtt.states import (
     CONNECTION,
