@@ -147,6 +147,13 @@ def orders(device: Device, manifest: GroupManifest) -> list[OrderEntry]:
     return [_entry(device, manifest, operation, order) for operation, order in operations]
 
 
+def given(device: Device, manifest: GroupManifest, kind: OperationKind) -> list[Operation]:
+    """Return the orders of a kind that somebody gave who may be an operator; void and deleted ones are left out."""
+    here = device.store.operations
+    raw = [here.raw(manifest.group_id, each.id) for each in _weighed(device, manifest, kind).orders]
+    return [read_operation(each, verify=False) for each in raw if each is not None]
+
+
 def approve(device: Device, manifest: GroupManifest, name: str) -> OrderEntry:
     """Agree with an order, or with a change of operators, by the beginning of its id.
 

@@ -12,9 +12,9 @@ from covey.app.history.history import pick_operation
 from covey.app.history.writing import write_together
 from covey.app.orders import command_reports, operators, setting_orders
 from covey.app.orders.command_reports import OUTCOMES, CommandReport, DeviceOutcome, Outcome
-from covey.core.history.kinds import OperationKind
-from covey.core.history.operation import Operation, read_operation
+from covey.core.history.kinds import GIVING_KINDS, OperationKind
 from covey.core.history.orders import Approval
+from covey.core.history.personal import PLAN_ID_BYTES
 from covey.core.ids import GroupId, OperationId, PlanId
 from covey.core.orders.plans import kept_plans, plan_of
 from covey.errors import LocalError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from covey.app.orders.fleet import Together
     from covey.app.orders.operators import OrderEntry
     from covey.core.group.manifest import GroupManifest
+    from covey.core.history.operation import Operation
     from covey.core.history.personal import FleetPlan
 
 _PLANNED = (OperationKind.SETTING, OperationKind.COMMAND)
@@ -59,12 +60,14 @@ class KnownPlan:
 
 
 def plans(device: Device, groups: Iterable[GroupManifest]) -> dict[PlanId, KnownPlan]:
-    """Return the plans of this person's devices, and those that orders of several groups show."""
+    """Return the plans of this person's devices, and those that operators' orders of several groups show.
+
+    Operations that are void, or that no operator has signed, are no part of a plan: they would stop the others.
+    """
     found: dict[PlanId, list[tuple[GroupManifest, Operation]]] = {}
     for group in groups:
         for kind in _PLANNED:
-            for stored in device.store.operations.of_kind(group.group_id, kind):
-                operation = read_operation(stored.raw, verify=False)
+            for operation in operators.given(device, group, kind):
                 if (plan := plan_of(operation)) is not None:
                     found.setdefault(plan, []).append((group, operation))
     personal = own_devices(device).group()
@@ -72,22 +75,25 @@ def plans(device: Device, groups: Iterable[GroupManifest]) -> dict[PlanId, Known
     if personal is not None:
         void = device.node.history.standing(personal.group_id).void
         kept = kept_plans(device.store.operations, personal.group_id, void)
-    known = dict.fromkeys([*found, *kept])
+    known = [plan for plan in dict.fromkeys([*found, *kept]) if plan in kept or len(found[plan]) > 1]
     return {plan: KnownPlan(plan, tuple(found.get(plan, ())), *kept.get(plan, (None, None))) for plan in known}
 
 
-def find_plan(device: Device, groups: Iterable[GroupManifest], name: str) -> KnownPlan | None:
+def find_plan(device: Device, groups: Sequence[GroupManifest], name: str) -> KnownPlan | None:
     """Return the plan whose id begins like that; None where there is none.
 
     Raises:
-        LocalError: more than one.
+        LocalError: more than one; or an order's id begins like that, too, and the person may mean the order.
     """
     digits = name.lower()
-    if len(digits) < _SHORTEST or not set(digits) <= set("0123456789abcdef"):
+    if not _SHORTEST <= len(digits) <= 2 * PLAN_ID_BYTES or not set(digits) <= set("0123456789abcdef"):
         return None
     found = [each for plan, each in plans(device, groups).items() if plan.hex().startswith(digits)]
     if len(found) > 1:
         raise LocalError(f"{len(found)} plans' ids begin with {digits}", hint="give more digits")
+    orders = (each for group in groups for kind in GIVING_KINDS for each in operators.given(device, group, kind))
+    if found and any(each.id.hex().startswith(digits) for each in orders):
+        raise LocalError(f"the ids of an order and a plan begin with {digits}", hint="give more digits")
     return found[0] if found else None
 
 
@@ -129,7 +135,8 @@ def merged(device: Device, given: Together | KnownPlan) -> OrderEntry:
 def _merged(plan: str, entries: Sequence[OrderEntry]) -> OrderEntry:
     signers = set(entries[0].signers).intersection(*(each.signers for each in entries))
     counts = all(each.counts for each in entries)
-    return replace(entries[0], id=plan, signers=tuple(sorted(signers)), counts=counts)
+    text = "; ".join(dict.fromkeys(each.text for each in entries))  # they may name other devices
+    return replace(entries[0], id=plan, signers=tuple(sorted(signers)), counts=counts, text=text)
 
 
 def plan_report(device: Device, plan: KnownPlan) -> CommandReport | OrderEntry:
@@ -208,9 +215,7 @@ class ListedOrder:
 
 def listed(device: Device, groups: Sequence[GroupManifest]) -> list[ListedOrder]:
     """Return the orders of groups, and each plan once, the oldest first; within one group in its history's order."""
-    shown = {
-        plan: each for plan, each in plans(device, groups).items() if each.kept is not None or len(each.orders) > 1
-    }
+    shown = plans(device, groups)
     plan_by_order = {operation.id.hex(): each for each in shown.values() for _, operation in each.orders}
     found: list[tuple[OrderEntry, tuple[str, ...], dict[str, int]]] = []
     parts: dict[PlanId, list[OrderEntry]] = {}

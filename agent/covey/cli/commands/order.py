@@ -36,7 +36,6 @@ from covey.errors import LocalError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covey.app.orders.fleet import Scope
     from covey.core.group.manifest import GroupManifest
     from covey.core.history.operation import Operation
 
@@ -211,7 +210,7 @@ def _places(each: plans.ListedOrder) -> str:
 def _show(device: Device, options: argparse.Namespace) -> int:
     seconds_to_wait(wait=options.wait, timeout=options.timeout)
     scope = read_scope(device, options.group, fleet=options.fleet)
-    plan = _plan(device, scope, options.id)
+    plan = plans.find_plan(device, scope.groups, options.id)
     if plan is None:
         manifest = plans.group_of_order(device, scope.groups, options.id)
         found = command_reports.command_report(device, manifest, options.id)
@@ -247,12 +246,6 @@ def _show(device: Device, options: argparse.Namespace) -> int:
     return 0
 
 
-def _plan(device: Device, scope: Scope, name: str) -> plans.KnownPlan | None:
-    """Return the plan that a person means; None where it is an order of one group."""
-    found = plans.find_plan(device, scope.groups, name)
-    return found if found is None or found.kept is not None or len(found.orders) > 1 else None
-
-
 def _plan_fields(plan: plans.KnownPlan | None) -> dict[str, object]:
     if plan is None:
         return {}
@@ -264,7 +257,8 @@ def _show_places(plan: plans.KnownPlan | None) -> None:
         names = ", ".join(each.hex()[:8] for each in plan.groups)
         print(f"\nplan for {count(len(plan.groups), 'group')}: {names}")
         if plan.missing:
-            print(f"not arrived here yet: the orders of {', '.join(each.hex()[:8] for each in plan.missing)}")
+            missing = ", ".join(each.hex()[:8] for each in plan.missing)
+            print(f"no valid order has arrived here from: {missing}")
 
 
 def _output(device: Device, manifest: GroupManifest, report: CommandReport, options: argparse.Namespace) -> None:
@@ -277,13 +271,14 @@ def _output(device: Device, manifest: GroupManifest, report: CommandReport, opti
 
 def _approve(device: Device, options: argparse.Namespace) -> None:
     scope = read_scope(device, options.group, fleet=options.fleet)
-    plan = _plan(device, scope, options.id)
+    plan = plans.find_plan(device, scope.groups, options.id)
     if plan is None:
         entry = operators.approve(device, plans.group_of_order(device, scope.groups, options.id), options.id)
     else:
         entry = plans.approve_plan(device, plan)
     if options.json:
-        print_json(to_json(entry))
+        print_json({**to_json(entry), **_plan_fields(plan)})
     else:
         state = standing(counts=entry.counts, signed=len(entry.signers), needed=entry.needed)
         print(f"approved {entry.id[:8]}, {printable(entry.text, 80)}: {state}")
+        _show_places(plan)

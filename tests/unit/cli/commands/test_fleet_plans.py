@@ -14,8 +14,10 @@ from covey.core.history.body import OperationBody
 from covey.core.history.history import History
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, sign_operation
-from covey.core.history.orders import Approval, Obeying
+from covey.core.history.orders import Approval, CommandOrder, Obeying
 from covey.core.ids import GroupId, Incarnation, key_text
+from covey.core.orders.plans import plan_id
+from covey.core.orders.selector import Selector, SelectorKind
 from tests.command import Here
 from tests.fleet import identity
 
@@ -46,18 +48,44 @@ def _shared(kim: Here) -> list[str]:
         return sorted(each.group_id.hex() for each in opened.node.groups.joined() if each.mode.name != "PERSONAL")
 
 
-def _said(kim: Here, group: str, author: Identity, body: OperationBody) -> None:
-    """Have the operator's device hold what another member has said in a group."""
-    with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
+def _signed(kim: Here, group: str, author: Identity, body: OperationBody, life: int = 0) -> tuple[Operation, int]:
+    """Return what another member says now in a group, in a `life` of its own, and the manifest's version."""
+    with open_device(find_state(str(kim.state))) as opened:
         manifest = opened.node.groups.group(GroupId(bytes.fromhex(group)))
         operations = opened.store.operations
         heads = tuple(operations.heads(manifest.group_id))
         height = 1 + max(
             (held.height for each in heads if (held := operations.held(manifest.group_id, each))), default=0
         )
-        log = Log(author.signing_public, Incarnation(bytes([height]) * 8))
+        log = Log(author.signing_public, Incarnation(bytes([height, life]) * 4))
         fields = (manifest.group_id, log, 1, None, heads, height, manifest.hash, 0, int(body.kind), body.to_wire())
-        operations.add(sign_operation(Operation(*fields), author), manifest.version, 0)
+        return sign_operation(Operation(*fields), author), manifest.version
+
+
+def _keep(kim: Here, signed: Operation, version: int) -> str:
+    """Have the operator's device hold an operation; return its id."""
+    with open_device(find_state(str(kim.state))) as opened, opened.store.transaction():
+        opened.store.operations.add(signed, version, 0)
+    return signed.id.hex()
+
+
+def _said(kim: Here, group: str, author: Identity, body: OperationBody, life: int = 0) -> str:
+    """Have the operator's device hold what another member has said in a group; return its id."""
+    return _keep(kim, *_signed(kim, group, author, body, life))
+
+
+def _operators(kim: Here, threshold: int, *others: Identity) -> None:
+    keys = [kim.json("key", "show")["signing_key"], *(key_text("sign", each.signing_public) for each in others)]
+    kim.ok("config", "set", "operations.operators", ",".join(keys))
+    kim.ok("config", "set", "operations.threshold", str(threshold))
+
+
+def _lees(kim: Here) -> list[str]:
+    return [
+        each
+        for each in _shared(kim)
+        if LEE.signing_public.hex()[:8] in str(kim.json("group", "show", "--group", each)["members"])
+    ]
 
 
 def _written(kim: Here) -> list[int]:
@@ -172,3 +200,76 @@ def test_one_approval_signs_all_operations_of_a_plan(kim: Here) -> None:
         assert not kim.json("order", "show", given["id"])["counts"], "one group lacks the second signature"
         _said(kim, group, LEE, Approval(order.id))
     assert kim.json("order", "show", given["id"])["counts"]
+
+
+def _command(action: str, once: int, *devices: Identity) -> CommandOrder:
+    selector = Selector(SelectorKind.DEVICES, devices=tuple(each.signing_public for each in devices))
+    return CommandOrder(selector if devices else Selector(SelectorKind.ALL), action, {}, once.to_bytes(16, "big"))
+
+
+def test_a_plan_cannot_be_taken_for_an_order_whose_id_begins_alike(kim: Here) -> None:
+    _operators(kim, 2, LEE, MAX)
+    group = _lees(kim)[0]
+    order = _said(kim, group, LEE, _command("greet", 1))
+    for once in range(2, 10_000_000):
+        evil = _command("wipe", once)
+        plan = plan_id(LEE.signing_public, evil)
+        assert plan is not None
+        if plan.hex().startswith(order[:4]):
+            break
+    for life in range(2):
+        _said(kim, group, LEE, evil, life)
+    for words in (("approve",), ("show",)):
+        refusal = kim.fails("order", *words, order[:4], code=1)
+        assert "an order and a plan begin with" in refusal
+        assert "give more digits" in refusal
+    assert not [each for each in kim.json("order", "list") if each["counts"]]
+    kim.ok("order", "approve", order)
+    [approved] = [each for each in kim.json("order", "list") if each["counts"]]
+    assert approved["id"] == order
+
+
+def test_an_approver_sees_what_each_order_of_a_plan_says(kim: Here) -> None:
+    """The operations of a plan that name devices one by one have the same id, whatever devices they name."""
+    _operators(kim, 2, LEE)
+    for group, named in zip(_lees(kim), (LEE, MAX), strict=True):
+        _said(kim, group, LEE, _command("greet", 1, named))
+    [row] = kim.json("order", "list")
+    for each in (LEE, MAX):
+        assert each.signing_public.hex()[:8] in row["text"] or "shed" in row["text"]
+    texts = row["text"].split("; ")
+    assert len(texts) == 2, row["text"]
+    assert kim.json("order", "show", row["id"])["order"]["text"] == row["text"]
+
+
+def test_an_order_that_is_void_in_one_group_stops_no_other_of_its_plan(kim: Here) -> None:
+    """A member of one group removes the author; the plan's orders for other groups are approved and shown."""
+    _operators(kim, 2, LEE)
+    [third] = set(_shared(kim)) - set(_lees(kim))
+    groups = [*_lees(kim), third]
+    _add(kim, third, LEE, "shed")
+    body = _command("greet", 1)
+    signed = [_signed(kim, group, LEE, body) for group in groups]
+    kim.ok("group", "remove", LEE.signing_public.hex()[:12], "--group", groups[1], "--yes")
+    kim.ok("history", "post", "Lee has left", "--group", groups[1])
+    plan = plan_id(LEE.signing_public, body)
+    assert plan is not None
+    for each in signed:
+        _keep(kim, *each)
+    assert [each["void"] for each in kim.json_lines("history", "log", "--group", groups[1], "--type", "command")] == [
+        True
+    ]
+    kim.ok("order", "show", plan.hex())
+    kim.ok("order", "approve", plan.hex())
+    shown = kim.json("order", "show", plan.hex())
+    assert shown["order"]["counts"]
+    assert sorted(shown["groups"]) == sorted([groups[0], third])
+
+
+def test_orders_of_a_member_that_is_no_operator_are_no_plan(kim: Here) -> None:
+    _operators(kim, 1)
+    for group in _lees(kim):
+        _said(kim, group, LEE, _command("greet", 1))
+    plan = plan_id(LEE.signing_public, _command("greet", 1))
+    assert plan is not None
+    assert "no operation's id begins" in kim.fails("order", "show", plan.hex(), code=1)
