@@ -369,13 +369,6 @@ class FleetTable:
         rows = self._run(f"{_SELECT} WHERE device.device = ?", (device,))
         return _row(rows[0]) if rows else None
 
-    def called(self, name: str) -> list[ShownDevice]:
-        """Return the devices with this label; where there are none, those whose keys begin so, in hex."""
-        labelled = self._run(f"{_SELECT} WHERE label = ?", (name,))
-        beginning = (len(name), name.lower())
-        found = labelled or self._run(f"{_SELECT} WHERE substr(lower(hex(device.device)), 1, ?) = ?", beginning)
-        return [_row(each) for each in found]
-
     def behind(self, gateway: DeviceKey) -> list[ShownDevice]:
         """Return the boards of a gateway."""
         return [_row(each) for each in self._run(f"{_SELECT} WHERE gateway = ?", (gateway,))]

@@ -227,9 +227,10 @@ class FleetView:
         """Return how many devices are of a kind, or how many there are: `all`."""
         return self.table.count(Wanted(kind))
 
-    def called(self, name: str) -> list[FleetDevice]:
-        """Return the devices with this label, or else those whose keys begin so, with their last values."""
-        return [*self._with_values(self.table.called(name))]
+    def device_with_values(self, key: DeviceKey) -> FleetDevice | None:
+        """Return one device with its last values."""
+        row = self.table.device(key)
+        return None if row is None else next(iter(self._with_values([row])))
 
     def device(self, key: DeviceKey) -> FleetDevice | None:
         """Return one device."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from covey.app.device.device import Device
+from covey.core.group.device_labels import devices_meant
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.policy import read_vote
-from covey.core.ids import KEY_BYTES, DeviceKey, device_name, fingerprint, key_from_text, printable
+from covey.core.ids import KEY_BYTES, DeviceKey, device_name, key_from_text, printable
 from covey.core.pairing.invite import Invite
 from covey.errors import LocalError, MalformedError
 
@@ -34,7 +35,7 @@ def pick_target(device: Device, manifest: GroupManifest, name: str) -> DeviceKey
     if len(name) == 2 * KEY_BYTES and set(name.lower()) <= set("0123456789abcdef"):
         return DeviceKey(bytes.fromhex(name))
     members = {member.keys.signing_public: member.label for member in manifest.members}
-    matching = _matching(members, name) or _matching(_others(device, manifest), name)
+    matching = devices_meant(members, name) or devices_meant(_others(device, manifest), name)
     if not matching:
         raise LocalError(
             f"no member, known device or known invite matches '{printable(name)}'",
@@ -57,14 +58,6 @@ def _invited(manifest: GroupManifest, invite: Invite) -> DeviceKey:
     if invite.group_id != manifest.group_id:
         raise LocalError("that invite is for another group", hint="name that group: --group ID")
     return DeviceKey(invite.secret_hash)
-
-
-def _matching(known: _Known, name: str) -> list[DeviceKey]:
-    labelled = [key for key, label in known.items() if label and label == name]
-    if labelled:
-        return labelled
-    wanted = name.lower()
-    return [key for key in known if key.hex().startswith(wanted) or fingerprint(key).lower() == wanted]
 
 
 def _others(device: Device, manifest: GroupManifest) -> _Known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -12,7 +12,7 @@ from covey.app.device.relay_access import require_relay
 from covey.app.groups.own_devices import own_devices
 from covey.app.loop.relay_loop import wait_until
 from covey.core.crypto import DeviceKeys
-from covey.core.group.device_labels import DeviceLabels
+from covey.core.group.device_labels import DeviceLabels, devices_meant
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, Mode, Role, read_manifest
 from covey.core.group.policy import Action
 from covey.core.group.resolver import Change, GroupState, difference
@@ -22,7 +22,7 @@ from covey.core.ids import (
     NoisePublic,
     device_name,
     key_from_text,
-    key_text,
+    labelled_name,
     printable,
     truncate_utf8,
 )
@@ -59,7 +59,7 @@ def pick_member(manifest: GroupManifest, name: str) -> Member:
     Raises:
         LocalError: none, or more than one.
     """
-    member = manifest.member(_one_member(manifest, (), name, "member"))
+    member = manifest.member(_one_of(_labels((manifest,)), name, "member"))
     assert member is not None
     return member
 
@@ -71,12 +71,7 @@ def pick_device(manifests: Iterable[GroupManifest], name: str) -> Member:
         LocalError: none, or more than one.
     """
     members = {each.keys.signing_public: each for manifest in manifests for each in manifest.members}
-    labelled = [each for each in members.values() if each.label == name]
-    if len(labelled) > 1:
-        raise LocalError(
-            f"{len(labelled)} devices are called '{printable(name)}'", hint="name it by its key: covey fleet"
-        )
-    return labelled[0] if labelled else members[_one_of(sorted(members), name, "device")]
+    return members[_one_of({key: each.label for key, each in members.items()}, name, "device")]
 
 
 def pick_author(manifest: GroupManifest, authors: Iterable[DeviceKey], name: str) -> DeviceKey:
@@ -85,15 +80,7 @@ def pick_author(manifest: GroupManifest, authors: Iterable[DeviceKey], name: str
     Raises:
         LocalError: none, or more than one.
     """
-    return _one_member(manifest, authors, name, "author")
-
-
-def _one_member(manifest: GroupManifest, others: Iterable[DeviceKey], name: str, what: str) -> DeviceKey:
-    labelled = [member for member in manifest.members if member.label == name]
-    if len(labelled) == 1:
-        return labelled[0].keys.signing_public
-    members = {member.keys.signing_public for member in manifest.members}
-    return _one_of(sorted(members.union(others)), name, what)
+    return _one_of(dict.fromkeys(authors, "") | _labels((manifest,)), name, "author")
 
 
 def pick_banned(manifest: GroupManifest, name: str) -> DeviceKey:
@@ -102,19 +89,26 @@ def pick_banned(manifest: GroupManifest, name: str) -> DeviceKey:
     Raises:
         LocalError: none, or more than one.
     """
-    return _one_of([ban.signing_public for ban in manifest.banned], name, "banned device")
+    return _one_of({ban.signing_public: "" for ban in manifest.banned}, name, "banned device")
 
 
+_MATCHING_SHOWN = 5
 _LISTED = {"author": "covey history", "device": "covey fleet"}
 
 
-def _one_of(keys: list[DeviceKey], name: str, what: str) -> DeviceKey:
-    matching = [key for key in keys if key.hex().startswith(name.lower()) or name.lower() == key_text("sign", key)]
+def _labels(manifests: Iterable[GroupManifest]) -> dict[DeviceKey, str]:
+    return {each.keys.signing_public: each.label for manifest in manifests for each in manifest.members}
+
+
+def _one_of(labels: Mapping[DeviceKey, str], name: str, what: str) -> DeviceKey:
+    matching = devices_meant(labels, name)
     if not matching:
         listed = _LISTED.get(what, "covey group show")
         raise LocalError(f"no {what} matches '{printable(name)}'", hint=f"'{listed}' lists them")
     if len(matching) > 1:
-        raise LocalError(f"{len(matching)} {what}s match '{printable(name)}'", hint="give more digits")
+        listed = ", ".join(labelled_name(device_name(key), labels[key]) for key in sorted(matching)[:_MATCHING_SHOWN])
+        hint = f"give more digits of one: {listed}"
+        raise LocalError(f"{len(matching)} {what}s match '{printable(name)}'", hint=hint)
     return matching[0]
 
 
@@ -289,10 +283,8 @@ def groups_with(device: Device, name: str) -> list[GroupManifest]:
         LocalError: no member of any group, or more than one; or there is no such group.
     """
     joined = device.node.groups.joined()
-    labels = {each.keys.signing_public: each.label for group in joined for each in group.members}
-    known = dict.fromkeys([*labels, *(each.invited for each in joined if each.invited is not None)])
-    labelled = [key for key, label in labels.items() if label == name]
-    key = labelled[0] if len(labelled) == 1 else _one_of(list(known), name, "member")
+    invited = {each.invited: "" for each in joined if each.invited is not None}
+    key = _one_of(invited | _labels(joined), name, "member")
     found = own_devices(device).shared_with(key)
     if not found:
         raise LocalError(

@@ -14,6 +14,7 @@ from covey.core.actions.obeying import obeyers
 from covey.core.actions.received import addressees, without_output
 from covey.core.actions.reporting import hearers
 from covey.core.actions.results import CommandState, KeptResult
+from covey.core.group.device_labels import devices_meant
 from covey.core.history.bodies import read_body
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import CommandOrder
@@ -132,8 +133,8 @@ def output_of(device: Device, manifest: GroupManifest, report: CommandReport, na
     Raises:
         LocalError: it has reported nothing, or it is not clear which device is meant.
     """
-    labelled = [each for each in report.devices if each.label == name]
-    found = labelled or [each for each in report.devices if name and each.device.startswith(name.lower())]
+    meant = devices_meant({DeviceKey(bytes.fromhex(each.device)): each.label for each in report.devices}, name)
+    found = [each for each in report.devices if bytes.fromhex(each.device) in meant]
     if len(found) != 1:
         what = f"{len(found)} devices match" if found else "no device of this order matches"
         raise LocalError(f"{what} '{name[:70]}'", hint=f"'covey order show {report.order.id[:8]}' lists them")

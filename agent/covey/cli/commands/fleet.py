@@ -148,7 +148,8 @@ def _look(options: argparse.Namespace, view: FleetView) -> _Devices | _Device:
             return _Devices(found, view.count(kind))
         key = pick_device(device.node.groups.joined(), options.device).keys.signing_public
         found = view.look(device, options.vault, since_us, listed=None, only=key)
-        [picked] = view.called(key.hex())
+        picked = view.device_with_values(key)
+        assert picked is not None, "the look was at this member"
         return _Device(
             found,
             picked,

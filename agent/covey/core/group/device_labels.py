@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.core.ids import DeviceKey, device_name, labelled_name
+from covey.core.ids import DeviceKey, device_name, fingerprint, key_text, labelled_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from covey.core.group.manifest import GroupManifest
+
+_DIGITS = 4
+"""From so many digits on, a label that begins another device's key is ambiguous: shorter words are often hex."""
+
+
+def devices_meant(labels: Mapping[DeviceKey, str], name: str) -> list[DeviceKey]:
+    """Return the devices that a person may mean: by a key, its fingerprint, its first hex digits, or a label.
+
+    A device chooses its own label, maybe as the first digits of another one's key: then both may be meant.
+    """
+    wanted = name.lower()
+    named = [key for key in labels if wanted in {key.hex(), key_text("sign", key), fingerprint(key).lower()}]
+    labelled = [key for key, label in labels.items() if label and label == name]
+    if named or (labelled and len(name) < _DIGITS):
+        return named or labelled
+    begun = [key for key in labels if name and key.hex().startswith(wanted)]
+    return list(dict.fromkeys([*labelled, *begun]))
 
 
 class DeviceLabels:

@@ -56,17 +56,6 @@ def test_a_window_is_of_what_is_asked_for_and_begins_with_who_is_not_well() -> N
     assert (table.count(Wanted("offline")), table.count(Wanted(group_id=_WEST))) == (1, 0)
 
 
-def test_a_device_is_found_by_its_label_and_else_by_the_beginning_of_its_key() -> None:
-    table = _table(_row(1, "0003"), _row(2, "barn"), _row(3, "attic"), _row(4, "attic"))
-
-    def called(name: str) -> list[DeviceKey]:
-        return sorted(each.found.device for each in table.called(name))
-
-    assert [called(name) for name in ("barn", "Barn", "bar")] == [[_key(2)], [], []]
-    assert (called("attic"), called("0003"), called("0004")) == ([_key(3), _key(4)], [_key(1)], [_key(4)])
-    assert called("00") == [_key(each) for each in range(1, 5)]
-
-
 def test_a_search_reads_an_index_and_of_the_table_what_is_shown() -> None:  # the table of 100,000 is 60 MB
     table = _table(_row(1, "Pump"))
     asked: list[str] = []

@@ -8,8 +8,11 @@ import pytest
 
 from covey.app.device.device import find_state, open_device
 from covey.app.groups.groups import found_collectors_group
+from covey.core.crypto import Identity
+from covey.core.ids import key_text
 from covey.errors import LocalError
 from tests.command import Here
+from tests.fleet import identity
 
 
 @pytest.fixture
@@ -45,3 +48,32 @@ def test_a_renamed_device_has_one_name(device: Here) -> None:
     assert device.json("status")["label"] == "orchard"
     device.ok("own", "create")
     assert {each["label"] for each in device.json("own", "devices")} == {"orchard"}
+
+
+def test_a_label_stands_for_no_other_device_whose_key_begins_so(tmp_path: Path) -> None:
+    """A member chooses its own label, maybe to be taken for another one."""
+    kim, lee, mal = Here(tmp_path, "kim"), identity("lee"), identity("mal")
+    group = kim.json("group", "create")["group_id"]
+    key = lee.signing_public.hex()
+    for member, label in ((lee, "shed"), (mal, key[:8])):
+        words = key_text("sign", member.signing_public), key_text("noise", member.noise_public)
+        kim.ok("group", "add", *words, "--label", label, "--group", group)
+    kim.ok("config", "set", "operations.operators", kim.json("key", "show")["signing_key"])
+    for words in (
+        ("group", "add-operator", key[:8]),
+        ("group", "remove", key[:8], "--yes"),
+        ("key", "show", key[:8]),
+    ):
+        refusal = kim.fails(*words, code=1)
+        assert "2 members match" in refusal
+        assert mal.signing_public.hex()[:8] in refusal
+    assert kim.json("key", "show", key[:9])["signing_key"] == _key_of(lee)
+    with_full = kim.covey("group", "profile", "--label", key)
+    assert with_full.code == 0
+    assert kim.json("key", "show", key)["signing_key"] == _key_of(lee), "a whole key is that key's"
+    assert kim.json("key", "show", "shed")["signing_key"] == _key_of(lee)
+
+
+def _key_of(member: Identity) -> str:
+    """Return a signing key as people write it."""
+    return key_text("sign", member.signing_public)
