@@ -110,7 +110,7 @@ def test_a_collector_lands_in_s3_and_a_pull_mirrors_it(  # accepts: 004.01, 004.
     collector, gateway = _fleet(new_gateway, "--vault", s3_vault, environment=dict(os.environ))
     gateway.ok("publish", "--batch", "5", "--wait", "300", feed=_lines(0, 20))
     (row,) = collector.json("vault", "status", "--vault", s3_vault)["nodes"]
-    assert (row["trouble"], row["segments"] >= 1) == ("", True)
+    assert (row["trouble"], row["last_position"] >= 1) == ("", True)
     assert collector.json("vault", "verify", "--vault", s3_vault) == {"findings": []}
     mirror = tmp_path / "mirror"
     assert collector.json("vault", "pull", str(mirror), "--vault", s3_vault) == {"findings": []}
@@ -202,7 +202,7 @@ def test_a_vault_without_manifests_is_no_updates(new_gateway: Make, tmp_path: Pa
     assert gateway.json("vault", "verify") == {"findings": []}
     assert gateway.json("vault", "pull", str(tmp_path / "mirror")) == {"findings": []}
     (row,) = gateway.json("vault", "status")["nodes"]
-    assert (row["trouble"], row["segments"]) == ("missing", 0)
+    assert (row["trouble"], row["last_position"]) == ("missing", 0)
 
 
 def _publish_in_segments(gateway: Gateway, count: int, first: int = 0) -> None:
@@ -226,7 +226,7 @@ def test_a_vault_is_compacted_beside_its_running_collector(new_gateway: Make, tm
     assert (done["segments"], done["merged"], done["deleted"], done["waiting"]) == (5, 1, 0, 5)
     _publish_in_segments(gateway, 2, first=6)
     (row,) = collector.json("vault", "status")["nodes"]
-    assert (row["segments"], row["tombstones"], row["trouble"]) == (8, 1, "")
+    assert (row["last_position"], row["tombstones"], row["trouble"]) == (8, 1, "")
     assert collector.json("vault", "verify") == {"findings": []}
     assert len(list(vault.rglob("*.hxseg"))) == 9
 
@@ -268,7 +268,7 @@ def _delete_beside_the_collector(collector: Gateway, gateway: Gateway, mirror: P
         "vault", "retain", "--days", "1", "--dry-run"
     )
     (row,) = collector.json("vault", "status")["nodes"]
-    assert (row["segments"], row["trouble"]) == (9, "")
+    assert (row["last_position"], row["trouble"]) == (9, "")
 
 
 def test_a_compaction_says_what_is_wrong_with_its_options(new_gateway: Make) -> None:

@@ -255,7 +255,6 @@ _OUR_OWN = {
     "PUBLISH_BATCHES": "a publisher's rhythm",
     "VAULT_RANGE_SEGMENTS": "a collector's rhythm",
     "RESTORED_POSITIONS": "a collector's guess; readers take any",
-    "RESTORED_POSITIONS_MAX": "a collector's guess; readers take any",
     "COLLECTOR_SILENT_US": "a sender's patience",
     "COLLECTOR_CHECK_US": "this device's rhythm",
     "REDIRECTED_AT_ONCE": "this device's rhythm",

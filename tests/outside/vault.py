@@ -38,6 +38,7 @@ _SEGMENT_ITEMS = 65_536
 _SEGMENT_BYTES, _LISTING_BYTES = 33_554_432, 8_388_608
 _ENTRY = (UINT63, INCARNATION, HASH, range(_SEGMENT_BYTES + 1), UINT63, UINT63, UINT63)
 _THINNED = b"\xff" * 8
+_MERGED = bytes(8)
 _MERGED_NUMBERS = 1_000
 _NAMED = (UINT63, UINT63, HASH, UINT63)
 _TOMBSTONE = (*_NAMED, UINT63)
@@ -193,7 +194,8 @@ class Vault:
                 raise RefusedError("malformed", "erased from a merged segment")
         numbers = [number for number, _, _ in parts]
         found = [Record(number, *record) for number, _, records in parts for record in records]
-        if numbers != [*range(entry.first, entry.number + 1)] or len(found) != entry.records:
+        first = entry.first if entry.covers <= _MERGED_NUMBERS else entry.number + 1  # a hole has no parts
+        if numbers != [*range(first, entry.number + 1)] or len(found) != entry.records:
             raise RefusedError("malformed", "segment")
         return found
 
@@ -283,7 +285,8 @@ def _span(first: int, last: int, digest: bytes) -> str:
 def _end_of(ranges: list[list[Any]], entries: list[Entry], first: int = 1) -> int:
     """Return the last number that a list comes to, from `first` on without a gap."""
     spans = [(named[0], named[1]) for named in ranges] + [(entry.first, entry.number) for entry in entries]
-    if any(each.covers > _MERGED_NUMBERS and each.incarnation != _THINNED for each in entries):
+    wide = [each for each in entries if each.covers > _MERGED_NUMBERS and each.incarnation != _THINNED]
+    if any(each.records or each.incarnation != _MERGED for each in wide):  # else it is a hole
         raise RefusedError("malformed", "numbers of a segment")
     for begin, end in spans:
         if begin != first or end < begin:

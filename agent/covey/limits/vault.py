@@ -21,12 +21,9 @@ RECALLED_BYTES = 16 * SEGMENT_BYTES
 """What a collector without its database reads of its vault before it begins: some seconds of a Pi; more messages than
 there are imprints of a link."""
 
-RESTORED_POSITIONS = 1_000
-"""Positions that a collector with a restored state leaves free at least: what segments that were full before their
-time, and a clock that is half an hour slow, may have used."""
-
-RESTORED_POSITIONS_MAX = 1_000_000
-"""...and at most, in 1,000 objects: eleven days at a segment a second. Readers report a vault from an older backup."""
+RESTORED_POSITIONS = 1_000_000_000
+"""Positions that a collector with a restored state leaves free: three years of ten segments a second, the most that
+`vault.segment_seconds` makes. They cost one object, whatever their number."""
 
 MAXIMUM_SEGMENT_RECORDS = 20_000
 """Messages in one segment: small ones reach this before the segment is full in bytes."""

@@ -264,7 +264,7 @@ class Collector:
                 self._vault.ensure_known()
             present = self._store.incarnations.present()
             if self._is_restored or is_to_continue(self._vault, present):
-                stand_for_lost(self._vault, self._store, present, self._segment_us, self._report, now)
+                stand_for_lost(self._vault, self._store, present, self._report, now)
                 self._is_restored = False
         except (ConflictError, RollbackError) as error:
             raise _replaced() from error

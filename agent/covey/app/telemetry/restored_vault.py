@@ -6,13 +6,14 @@ which links the messages of its newest segments arrived (`landed_span`), and so:
     1. The messages of the lost segments count as not received. The next acknowledgement lacks them; their senders send
        again what they still have, and report the rest as lost by its recipient (`acknowledgements.py`).
     2. Orders, manifests and profiles are landed once more.
-    3. Readers may have read the lost segments, so no position is reused: merged segments without messages cover all
-       positions that may have been used. The manifest that lists them is two above the last one published: it follows
+    3. Readers may have read the lost segments, so no position is reused: a hole covers all positions that may have been
+       used. The manifest that lists them is two above the last one published: it follows
        none that a reader knows, and its `prev` names the restored one.
 
 Restored with its collector: the collector's incarnation is new, and the manifest's is older. Nobody knows how many
-positions the lost state has used; the senders learn from their links what to send again. So only rule 3 applies, with
-an upper bound of that number: two for each `segment_us` since the manifest, and `RESTORED_POSITIONS`.
+positions the lost state has used: not the backup, no clock that may be wrong, and no member. The senders learn from
+their links what to send again. So only rule 3 applies, with more positions than any collector uses
+(`RESTORED_POSITIONS`).
 
 A crash in between repeats this, with the same result. A store that only shows an old manifest keeps the newer one by
 its conditional put.
@@ -27,10 +28,10 @@ from covey.app.telemetry.node_vault import NodeVault
 from covey.app.wording import count
 from covey.core.now import Now
 from covey.core.vault import documents
-from covey.core.vault.documents import SegmentPart, VaultManifest
+from covey.core.vault.documents import VaultManifest
 from covey.core.vault.landing import RESTORED_CONDITION
-from covey.core.vault.segments import seal_merged
-from covey.limits.vault import MAXIMUM_SEGMENT_PARTS, RESTORED_POSITIONS, RESTORED_POSITIONS_MAX
+from covey.core.vault.segments import seal_hole
+from covey.limits.vault import MAXIMUM_SEGMENT_PARTS, RESTORED_POSITIONS
 from covey.ports import Report
 
 if TYPE_CHECKING:
@@ -69,9 +70,7 @@ def is_to_continue(vault: NodeVault, incarnation: Incarnation) -> bool:
     return vault.manifest is not None and vault.manifest.incarnation != incarnation
 
 
-def stand_for_lost(
-    vault: NodeVault, store: SqliteStore, incarnation: Incarnation, segment_us: int, report: Report, now: Now
-) -> None:
+def stand_for_lost(vault: NodeVault, store: SqliteStore, incarnation: Incarnation, report: Report, now: Now) -> None:
     """Publish the manifest with which a restored vault continues (rule 3).
 
     Raises:
@@ -83,24 +82,16 @@ def stand_for_lost(
     assert before is not None, "an empty vault is refused"
     is_alone = floor > before.manifest_seq
     if is_to_continue(vault, incarnation):
-        floor = max(floor, before.manifest_seq + _possibly_used(before, segment_us, now))
+        floor = max(floor, before.manifest_seq + RESTORED_POSITIONS)
     if before.manifest_seq >= floor:
         return
     with store.transaction():
         store.landing.replan()
     first = before.last_number + 1
-    last = first + floor - before.manifest_seq  # each manifest listed one segment more at most
-    created_at_us = max(now.wall_us, before.created_at_us)
-    entries = []
-    while first <= last:
-        most = min(MAXIMUM_SEGMENT_PARTS, last - first + 1)
-        upto = first + most - 1 if first + most - 1 != last - 1 else last - 2  # none of them stands for one alone
-        parts = [SegmentPart(number, created_at_us, ()) for number in range(first, upto + 1)]
-        entry, content = seal_merged(vault.newest_key, vault.identity.signing_public, parts)
-        vault.objects.put(documents.entry_key(vault.keys.ring().vault_id, vault.node, entry), content)
-        entries.append(entry)
-        first = upto + 1
-    vault.publish(_following(before, floor, vault, incarnation, now, tuple(entries)))
+    last = first + max(floor - before.manifest_seq, MAXIMUM_SEGMENT_PARTS)  # each manifest listed one segment more
+    hole, content = seal_hole(vault.newest_key, vault.identity.signing_public, (first, last), before.created_at_us)
+    vault.objects.put(documents.entry_key(vault.keys.ring().vault_id, vault.node, hole), content)
+    vault.publish(_following(before, floor, vault, incarnation, now, (hole,)))
     with store.transaction():
         store.landing.note_manifest(floor + 2)
         store.landing.forget_spans_after(before.last_number)
@@ -109,14 +100,6 @@ def stand_for_lost(
             store.conditions.set(RESTORED_CONDITION, lacked, now.wall_us)
     if not is_alone:
         report("notice", f"this state is restored or new: the vault continues after position {last}")
-
-
-def _possibly_used(before: VaultManifest, segment_us: int, now: Now) -> int:
-    """Return how many positions and manifests may have followed one whose successors are lost."""
-    elapsed_us = now.wall_us - before.created_at_us
-    if elapsed_us < 0:  # the clock does not know the time: nothing bounds it
-        return RESTORED_POSITIONS_MAX
-    return min(RESTORED_POSITIONS + 2 * elapsed_us // segment_us, RESTORED_POSITIONS_MAX)
 
 
 def _following(

@@ -57,7 +57,8 @@ class VaultNodeStatus:
 
     node: str
     manifest_seq: int
-    segments: int
+    last_position: int
+    """Of its newest segment; a restored collector leaves positions out."""
     listed_bytes: int
     newest_seconds: int | None
     tombstones: int
@@ -174,7 +175,7 @@ def _node_status(state: NodeState, now_us: int) -> VaultNodeStatus:
     return VaultNodeStatus(
         node=state.node,
         manifest_seq=manifest.manifest_seq,
-        segments=manifest.last_number,
+        last_position=manifest.last_number,
         listed_bytes=sum(entry.size for entry in manifest.segments),
         newest_seconds=None if newest_us is None else max(0, (now_us - newest_us) // 1_000_000),
         tombstones=len(manifest.tombstones),

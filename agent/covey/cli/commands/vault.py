@@ -179,7 +179,7 @@ def _status(device: Device, options: argparse.Namespace) -> int:
         return 1 if status.troubled else 0
     if status.nodes:
         print_table(
-            ["node", "device", "manifest", "segments", "bytes", "newest", "tombstones", "key", "since", "trouble"],
+            ["node", "device", "manifest", "position", "bytes", "newest", "tombstones", "key", "since", "trouble"],
             [(each.node, labelled_name(each.device, each.label) or "-", *_measures(each)) for each in status.nodes],
         )
     print(f"arrived, waiting for this device to store them: {count(status.waiting_bytes, 'byte')}")

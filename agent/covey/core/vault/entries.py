@@ -30,7 +30,7 @@ from covey.limits.vault import (
 )
 
 MERGED = Incarnation(bytes(8))
-"""In the place of an incarnation, in the entry of a merged segment..."""
+"""In the place of an incarnation, in the entry of a merged segment, or of a hole (`SegmentEntry.is_hole`)..."""
 
 THINNED = Incarnation(b"\xff" * 8)
 """...and in that of a thinned one: it covers positions of which some may be empty."""
@@ -75,6 +75,11 @@ class SegmentEntry:
         return self.incarnation == THINNED
 
     @property
+    def is_hole(self) -> bool:
+        """Whether it stands for positions that nobody may use: of a merged segment that covers more than one can."""
+        return not self.is_thinned and self.covers > MAXIMUM_SEGMENT_PARTS
+
+    @property
     def parts(self) -> int:
         """How many parts it has, at most."""
         return min(self.covers, self.records) if self.is_thinned else self.covers
@@ -103,7 +108,7 @@ class SegmentEntry:
                 cbor.uint(),
             )
         )
-        if not 1 <= entry.covers <= (entry.number if entry.is_thinned else min(entry.number, MAXIMUM_SEGMENT_PARTS)):
+        if not 1 <= entry.covers <= entry.number or (entry.is_hole and (entry.incarnation != MERGED or entry.records)):
             raise MalformedError("segment entry: it covers impossible positions")
         return entry
 

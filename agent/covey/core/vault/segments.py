@@ -130,6 +130,14 @@ def seal_merged(key: VaultKey, signing_public: DeviceKey, parts: Sequence[Segmen
     return _seal_spanning(key, signing_public, "merged", (first, last), created_at_us, parts, plaintext)
 
 
+def seal_hole(
+    key: VaultKey, signing_public: DeviceKey, span: tuple[int, int], created_at_us: int
+) -> tuple[SegmentEntry, bytes]:
+    """Return the entry and content of a hole, which covers more positions than a merged segment can."""
+    plaintext = cbor.encode([_PACKED, *packing.pack((), 0, [])])
+    return _seal_spanning(key, signing_public, "merged", span, created_at_us, (), plaintext)
+
+
 def seal_thinned(
     key: VaultKey, signing_public: DeviceKey, span: tuple[int, int], created_at_us: int, thinned: OpenedSegment
 ) -> tuple[SegmentEntry, bytes]:
@@ -238,7 +246,8 @@ def _read_merged(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
     opened = _read_packed(value)
     if opened.erased_at_us or opened.erased:
         raise MalformedError("a merged segment must not have erasures")
-    if [part.number for part in opened.parts] != list(range(entry.first, entry.number + 1)):
+    numbers = range(0) if entry.is_hole else range(entry.first, entry.number + 1)
+    if [part.number for part in opened.parts] != list(numbers):
         raise MalformedError("the merged segment does not contain its positions")
     return opened.parts
 

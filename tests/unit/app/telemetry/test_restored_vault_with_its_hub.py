@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from covey.app.telemetry.compactor import Compactor
+from covey.app.telemetry.erasing import Eraser
+from covey.app.telemetry.node_vault import NodeVault
 from covey.core.ids import node_id
 from covey.core.now import Now
 from covey.core.telemetry.batch import split_number
 from covey.core.vault import documents
+from covey.core.vault.erasing import ErasureDue
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.reading import Floor, Trouble, VaultReader
 from covey.core.wire.message import MessageType, read_message
-from covey.limits.vault import RESTORED_POSITIONS_MAX
+from covey.limits.vault import RESTORED_POSITIONS
 from tests.fleet import carry
 from tests.vault_site import Site
 
@@ -24,18 +28,18 @@ class Reader:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._reader = VaultReader(site.objects, site.ring)
-        self._floor = Floor()
+        self.floor = Floor()
         self.seen: list[bytes] = []
         self.troubles: list[str] = []
 
     def follow(self) -> None:
         """Read on."""
         name = node_id(self._site.gate.key)
-        manifest = self._reader.manifest(name.hex(), self._floor)
+        manifest = self._reader.manifest(name.hex(), self.floor)
         if isinstance(manifest, Trouble):
             self.troubles.append(manifest.code)
             return
-        first, last = self._floor.last_number + 1, manifest.last_number
+        first, last = self.floor.last_number + 1, manifest.last_number
         entries = self._reader.entries(name.hex(), manifest, first, last)
         assert isinstance(entries, tuple)
         for entry in entries:
@@ -44,7 +48,7 @@ class Reader:
             key = self._site.ring.for_object(content)
             for part in documents.open_parts(key, name, entry, content):
                 self.seen += _telemetry(part) if first <= part.number <= last else []
-        self._floor = Floor(manifest.manifest_seq, last, manifest.hash.hex())
+        self.floor = Floor(manifest.manifest_seq, last, manifest.hash.hex())
 
 
 def _telemetry(part: documents.SegmentPart) -> list[bytes]:
@@ -97,19 +101,57 @@ def test_a_reader_that_is_ahead_of_a_restored_hub_reads_what_it_lands_from_then_
     assert {*site.landed_telemetry()} == {*reader.seen}, "what senders still had is there again"
 
 
-def test_a_clock_behind_the_backup_is_no_bound_of_what_is_lost(site: Site) -> None:
+@pytest.mark.parametrize("clock_us", [-(10**12), -1, 0, 1, 10**12], ids=str)
+def test_no_clock_bounds_what_is_lost(site: Site, clock_us: int) -> None:
+    """A clock without a battery may say any time: an earlier one, that of the backup, or the right one."""
+    reader = Reader(site)
     _land(site, b"kept")
+    state, vault, backup_us = site.gate.copy_state(), dict(site.objects.content), site.gate.now.wall_us
+    site.start()
+    _land(site, b"lost")
+    _claim_to_have_followed(site, reader, RESTORED_POSITIONS // 2)
+    site.gate.return_to(state)
+    site.objects.content = vault
+    site.gate.now = Now(site.gate.now.monotonic_us, backup_us + clock_us)
+    site.start()
+    _land(site, b"one", b"two", b"three")
+    reader.follow()
+    assert {b"one", b"two", b"three"} <= {*reader.seen}
+    assert reader.troubles == []
+    assert len(site.objects.content) < 20, "a hole is one object"
+
+
+def _claim_to_have_followed(site: Site, reader: Reader, positions: int) -> None:
+    """Let a reader be where it were if the collector had landed so many segments since the backup."""
+    reader.follow()
+    manifest = VaultReader(site.objects, site.ring).manifest(node_id(site.gate.key).hex(), Floor())
+    assert not isinstance(manifest, Trouble)
+    reader.floor = Floor(manifest.manifest_seq + positions, manifest.last_number + positions, "00")
+
+
+def test_neither_merging_nor_erasing_nor_verifying_stumbles_over_a_hole(site: Site) -> None:
+    reader = Reader(site)
+    _land(site, b"kept", b"kept too")
     state, vault = site.gate.copy_state(), dict(site.objects.content)
     site.start()
     _land(site, b"lost")
     site.gate.return_to(state)
     site.objects.content = vault
-    site.gate.now = Now(site.gate.now.monotonic_us, 0)
     site.start()
-    _land(site, b"one", b"two", b"three")
-    manifest = VaultReader(site.objects, site.ring).manifest(node_id(site.gate.key).hex(), Floor())
-    assert not isinstance(manifest, Trouble)
-    assert manifest.last_number > RESTORED_POSITIONS_MAX
+    _land(site, b"one", b"two", b"three", b"four")
+    moment_us = site.gate.now.wall_us + 3_600_000_000
+    node = NodeVault(site.gate.identity, site.keys(), site.gate.store, site.objects, site.gate.rng)
+    compactor = Compactor(node, site.gate.store, site.gate.rng)
+    outcome = compactor.compact(10**6, moment_us, 0, moment_us, lambda *_: None)
+    assert outcome.merged == 2, "what lies on either side of the hole is merged by itself"
+    reader.follow()
+    assert {b"kept", b"kept too", b"one", b"two", b"three", b"four"} <= {*reader.seen}
+    eraser = Eraser(node, site.gate.store, site.gate.rng)
+    erased = eraser.erase(ErasureDue(None, moment_us), None, moment_us, lambda *_: None)
+    assert erased.messages >= 6
+    reader.follow()
+    assert reader.troubles == []
+    assert {*site.landed_telemetry()} <= {b"four"}
 
 
 def test_a_reader_that_was_restored_as_well_reads_each_once(site: Site) -> None:
