@@ -12,7 +12,6 @@ from covey.core.ids import Incarnation
 from covey.core.now import Now
 from covey.core.vault.erasing import ErasureDue
 from covey.core.wire.message import Loss, LossReason, MessageType
-from covey.limits.vault import SEGMENT_US
 from tests.outside.holdings import Kind
 from tests.spark.fleet import NOW_US, Author, Collector
 from tests.tables.ingesting import audited, ingest, rows_of
@@ -102,6 +101,23 @@ def test_a_part_of_the_tables_that_is_older_than_the_rest_is_brought_up(
     ]
 
 
+def _leave_out(collector: Collector) -> None:
+    """Let a collector continue its vault as one does whose state was restored."""
+    node = collector.node_vault()
+    collector.incarnation = Incarnation(b"restored")
+    stand_for_lost(node, collector.store, collector.incarnation, lambda *_: None, Now(0, NOW_US))
+    collector.manifest = node.manifest
+
+
+def test_positions_that_a_restored_hub_leaves_out_hold_no_reader_up(collector: Collector, tables: Path) -> None:
+    device = Author(collector, 1)
+    _rounds(collector, device, tables, 1)
+    _leave_out(collector)
+    _rounds(collector, device, tables, 2)
+    assert audited(tables, collector) == {device.author: 6}
+    assert rows_of(tables, "quarantine") == []
+
+
 def test_tables_that_are_ahead_of_a_restored_hub_take_what_it_lands_from_then_on(
     collector: Collector, tables: Path, tmp_path: Path
 ) -> None:
@@ -116,10 +132,7 @@ def test_tables_that_are_ahead_of_a_restored_hub_take_what_it_lands_from_then_on
     [once] = ingest(collector.vault, tables)
     assert (once.readings, once.quarantined) == (0, 1), "it says that the vault is older"
 
-    node, now = collector.node_vault(), Now(0, NOW_US + 60_000_000)
-    collector.incarnation = Incarnation(b"restored")
-    stand_for_lost(node, collector.store, collector.incarnation, SEGMENT_US, lambda *_: None, now)
-    collector.manifest = node.manifest
+    _leave_out(collector)
     _rounds(collector, device, tables, 3)
     assert [row["reason"] for row in rows_of(tables, "quarantine")] == ["rollback"]
     rows = [row["author"] for row in rows_of(tables, "readings")]

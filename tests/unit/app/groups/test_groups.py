@@ -56,8 +56,8 @@ def test_a_label_stands_for_no_other_device_whose_key_begins_so(tmp_path: Path) 
     group = kim.json("group", "create")["group_id"]
     key = lee.signing_public.hex()
     for member, label in ((lee, "shed"), (mal, key[:8])):
-        words = key_text("sign", member.signing_public), key_text("noise", member.noise_public)
-        kim.ok("group", "add", *words, "--label", label, "--group", group)
+        keys = key_text("sign", member.signing_public), key_text("noise", member.noise_public)
+        kim.ok("group", "add", *keys, "--label", label, "--group", group)
     kim.ok("config", "set", "operations.operators", kim.json("key", "show")["signing_key"])
     for words in (
         ("group", "add-operator", key[:8]),
