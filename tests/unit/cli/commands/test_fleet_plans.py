@@ -48,8 +48,8 @@ def _shared(kim: Here) -> list[str]:
         return sorted(each.group_id.hex() for each in opened.node.groups.joined() if each.mode.name != "PERSONAL")
 
 
-def _signed(kim: Here, group: str, author: Identity, body: OperationBody, life: int = 0) -> tuple[Operation, int]:
-    """Return what another member says now in a group, in a `life` of its own, and the manifest's version."""
+def _signed(kim: Here, group: str, author: Identity, body: OperationBody, number: int = 0) -> tuple[Operation, int]:
+    """Return what another member says now in a group, in the log of this `number`, and the manifest's version."""
     with open_device(find_state(str(kim.state))) as opened:
         manifest = opened.node.groups.group(GroupId(bytes.fromhex(group)))
         operations = opened.store.operations
@@ -57,7 +57,7 @@ def _signed(kim: Here, group: str, author: Identity, body: OperationBody, life: 
         height = 1 + max(
             (held.height for each in heads if (held := operations.held(manifest.group_id, each))), default=0
         )
-        log = Log(author.signing_public, Incarnation(bytes([height, life]) * 4))
+        log = Log(author.signing_public, Incarnation(bytes([height, number]) * 4))
         fields = (manifest.group_id, log, 1, None, heads, height, manifest.hash, 0, int(body.kind), body.to_wire())
         return sign_operation(Operation(*fields), author), manifest.version
 
@@ -69,9 +69,9 @@ def _keep(kim: Here, signed: Operation, version: int) -> str:
     return signed.id.hex()
 
 
-def _said(kim: Here, group: str, author: Identity, body: OperationBody, life: int = 0) -> str:
+def _said(kim: Here, group: str, author: Identity, body: OperationBody, number: int = 0) -> str:
     """Have the operator's device hold what another member has said in a group; return its id."""
-    return _keep(kim, *_signed(kim, group, author, body, life))
+    return _keep(kim, *_signed(kim, group, author, body, number))
 
 
 def _operators(kim: Here, threshold: int, *others: Identity) -> None:
@@ -217,8 +217,8 @@ def test_a_plan_cannot_be_taken_for_an_order_whose_id_begins_alike(kim: Here) ->
         assert plan is not None
         if plan.hex().startswith(order[:4]):
             break
-    for life in range(2):
-        _said(kim, group, LEE, evil, life)
+    for number in range(2):
+        _said(kim, group, LEE, evil, number)
     for words in (("approve",), ("show",)):
         refusal = kim.fails("order", *words, order[:4], code=1)
         assert "an order and a plan begin with" in refusal
