@@ -4,6 +4,9 @@ They are read here and not by psutil, which takes 0.8 MiB of an agent's memory f
 
 Names follow RFC 8428 section 4.5.1, units are primary units of RFC 8428 section 12.1 and RFC 8798; shares are ratios
 from 0 to 1 ("/"), which the registry prefers to "%". Counters (bytes read, received ...) count since boot.
+
+Values have the precision that means something: shares to a thousandth, room to a megabyte, uptime to a second. Digits
+beyond that are noise, and cost more to send than all others.
 """
 
 from __future__ import annotations
@@ -74,11 +77,11 @@ class HostSensors:
         return samples[:MAXIMUM_SAMPLES]
 
     def _uptime(self) -> Iterator[Sample]:
-        yield "uptime", "s", time.clock_gettime(time.CLOCK_BOOTTIME)
+        yield "uptime", "s", round(time.clock_gettime(time.CLOCK_BOOTTIME))
 
     def _load(self) -> Iterator[Sample]:
         for minutes, value in zip((1, 5, 15), os.getloadavg(), strict=True):
-            yield f"load/{minutes}m", "count", value
+            yield f"load/{minutes}m", "count", round(value, 2)  # as the kernel shows it
 
     def _processor(self) -> Iterator[Sample]:
         """Yield the cores' busy share since the last sample; the first sample has none."""
@@ -89,25 +92,25 @@ class HostSensors:
         (busy_before, everything_before), self._processor_ticks = self._processor_ticks, (busy, everything)
         if 0 < everything_before < everything:
             share = (busy - busy_before) / (everything - everything_before)
-            yield "cpu/use", "/", min(max(share, 0.0), 1.0)
+            yield "cpu/use", "/", _share(min(max(share, 0.0), 1.0))
 
     def _memory(self) -> Iterator[Sample]:
         memory = _memory_bytes()
         total, available = memory["MemTotal"], memory["MemAvailable"]
-        yield "memory/use", "/", (total - available) / total
-        yield "memory/available", "B", available
+        yield "memory/use", "/", _share((total - available) / total)
+        yield "memory/available", "B", _room(available)
 
     def _swap(self) -> Iterator[Sample]:
         memory = _memory_bytes()
         if total := memory["SwapTotal"]:
-            yield "swap/use", "/", (total - memory["SwapFree"]) / total
+            yield "swap/use", "/", _share((total - memory["SwapFree"]) / total)
 
     def _disk_room(self) -> Iterator[Sample]:
         """Yield the disk room as `df` does: root's reserve counts neither as used nor as free."""
         disk = os.statvfs(self._disk)
         used, free = disk.f_blocks - disk.f_bfree, disk.f_bavail
-        yield "disk/use", "/", used / (used + free)
-        yield "disk/free", "B", free * disk.f_frsize
+        yield "disk/use", "/", _share(used / (used + free))
+        yield "disk/free", "B", _room(free * disk.f_frsize)
 
     def _disk_traffic(self) -> Iterator[Sample]:
         """Yield the traffic of real disks: partitions, loops and mappings would count it twice."""
@@ -134,6 +137,15 @@ class HostSensors:
             return
         for each in list(measured.readings)[:MAXIMUM_TEMPERATURES]:
             yield f"temperature/{each.name}", each.unit, float(each.value)
+
+
+def _share(value: float) -> float:
+    return round(value, 3)
+
+
+def _room(size: int) -> int:
+    """Return bytes, to a megabyte; what is less than ten of them as it is."""
+    return round(size, -6) if size >= 10_000_000 else size
 
 
 def _memory_bytes() -> dict[str, int]:
