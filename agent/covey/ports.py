@@ -126,6 +126,9 @@ class Relay(Topics, Protocol):
     def acknowledge(self, delivered: Delivered) -> None:
         """Let the relay forget a delivery. A delivery of an earlier connection is ignored: it comes again."""
 
+    def renew_subscription(self) -> None:
+        """Ask for the inbox once more: the relay may have lost the subscription."""
+
     def set_will(self, will: LastWill | None) -> None:
         """Have the relay publish a will when the next connection, and each one after it, ends without a farewell."""
 

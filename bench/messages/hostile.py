@@ -62,6 +62,9 @@ class _Relay:
     def listen(self, topics: Collection[str]) -> None:
         """Satisfy the port."""
 
+    def renew_subscription(self) -> None:
+        """Satisfy the port."""
+
     def set_will(self, will: LastWill | None) -> None:
         """Satisfy the port."""
 

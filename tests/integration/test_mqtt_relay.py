@@ -199,6 +199,16 @@ def test_a_subscription_lost_without_a_word_is_renewed(new_relay_client: Callabl
     assert device.receive() == b"heard"
 
 
+def test_more_topics_than_a_server_has_aliases_for(new_relay_client: Callable[..., RelayClient]) -> None:
+    sender = new_relay_client().up()
+    recipients = [new_relay_client().up() for _ in range(12)]  # mosquitto takes ten aliases
+    for turn in (b"first", b"second"):
+        for number, recipient in enumerate(recipients):
+            sender.send(recipient, turn + bytes([number]))
+        for number, recipient in enumerate(recipients):
+            assert recipient.receive() == turn + bytes([number])
+
+
 def test_drops_what_is_too_large_for_it(new_relay_client: Callable[..., RelayClient]) -> None:
     sender, recipient = new_relay_client().up(), new_relay_client(payload_bytes_max=2000).up()
     sender.send(recipient, bytes(2001))  # small enough for the packet size that the recipient announced

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 _TOPIC = "covey/1/in/"
-RESUBSCRIBE_US = 300 * SECOND
-"""As often as `MqttRelay` renews its subscription."""
+RESUBSCRIBE_US = 3_600 * SECOND
+"""`MqttRelay` renews its subscription when nothing has come for so long."""
 
 
 @dataclass(slots=True)
@@ -45,12 +45,13 @@ class Broker:
         self._sessions: dict[str, Session] = {}
         self._snapshot: dict[str, list[bytes]] = {}
 
-    def connect(self, link: Link, generation: int) -> bool:
-        """Accept a connection and its subscription; return whether a session was there."""
+    def connect(self, link: Link, generation: int, *, subscribes: bool) -> bool:
+        """Accept a connection; return whether a session was there. It subscribes if it wants to, or there was none."""
         present = link.client in self._sessions
         session = self._sessions.setdefault(link.client, Session())
         self._take_back(session)
-        session.link, session.generation, session.subscribed = link, generation, True
+        session.link, session.generation = link, generation
+        session.subscribed |= subscribes or not present
         return present
 
     def disconnect(self, link: Link, generation: int) -> None:
@@ -170,6 +171,8 @@ class Link:
         self._next_handle = 1
         self._last_up_us = 0
         self._last_down_us = 0
+        self._came_us = 0
+        self._subscribed = False
 
     # -- the world's side ---------------------------------------------------------------------------------------------
 
@@ -207,6 +210,7 @@ class Link:
 
     def carry_down(self, generation: int, packet_id: int, payload: bytes) -> None:
         """Bring a delivery to the client."""
+        self._came_us = self._world.agenda.now_us
         event = Delivered(self.name, (generation, packet_id), _TOPIC + self.client, payload)
         self._last_down_us = self._carry(self._last_down_us, generation, lambda: self._deliver(event))
 
@@ -218,7 +222,8 @@ class Link:
     def _connect(self, generation: int) -> None:
         if generation != self._generation:
             return
-        present = self._broker.connect(self, generation)
+        present = self._broker.connect(self, generation, subscribes=not self._subscribed)
+        self._subscribed = True
         self._up, self._half_open = True, False
         self._unanswered.clear()
         self._deliver(RelayUp(self.name, present, self._world.plan.payload_most))
@@ -228,11 +233,14 @@ class Link:
     def _renew_later(self, generation: int) -> None:
         def renew() -> None:
             if generation == self._generation and self._up:
-                if not self._half_open:
+                if not self._half_open and self._world.agenda.now_us >= self._came_us + RESUBSCRIBE_US:
                     self._broker.subscribe(self)
+                    self._came_us = self._world.agenda.now_us
                 self._renew_later(generation)
 
-        self._world.agenda.after(RESUBSCRIBE_US, renew)
+        self._came_us = self._came_us or self._world.agenda.now_us
+        left_us = self._came_us + RESUBSCRIBE_US - self._world.agenda.now_us
+        self._world.agenda.after(max(1, left_us), renew)
 
     def _carry(self, not_before_us: int, generation: int, arrive: Callable[[], None]) -> int:
         """Bring something over in order, unless the line ends before; return when."""
@@ -296,6 +304,11 @@ class Link:
     def alive(self) -> bool:
         """Say that the adapter's thread runs; here it is the world's."""
         return True
+
+    def renew_subscription(self) -> None:
+        """Subscribe again, if there is a connection."""
+        if self._up and not self._half_open:
+            self._broker.subscribe(self)
 
     def set_will(self, will: LastWill | None) -> None:
         """Satisfy the port: no device here leaves a will."""

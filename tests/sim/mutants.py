@@ -358,7 +358,9 @@ MUTANTS = (
     Mutant("no dedup", {(ReceiveLink, "classify"): lambda _link, _link_seq, **_: Arrival.NEW}),
     Mutant("sequences in RAM", {(Outbox, "allocate"): _sequences_in_ram()}),
     Mutant("what another process takes out of a queue is sent for ever", {(Sender, "refresh"): _take_up_what_grew}, 70),
-    Mutant("never subscribe again", {(Link, "_renew_later"): _nothing}, 34),
+    Mutant(
+        "never subscribe again", dict.fromkeys([(Link, "_renew_later"), (Link, "renew_subscription")], _nothing), 34
+    ),
     Mutant("start over when the disk is full", {(Runtime, "_replace_node"): _start_over}, 44),
     Mutant("finish before the manifest is put", {(Collector, "_land"): _acknowledge_before_landing}),
     Mutant(

@@ -21,8 +21,14 @@ GIVEN_AFTER = 2
 """How often a member is heard to hold less, and told of that, before it is given what it lacks without a request."""
 
 HEADS_ROUND_US = 600_000_000
-"""Interval between reports to members without recent news: in a group of 50 each has reports from all others after some
-four hours, for 200 bytes a minute."""
+"""Interval between reports to members without recent news, after a start and while something changes ..."""
+
+HEADS_ROUNDS = 6
+"""... for so many reports: an hour, in which what was lost on its way is noticed."""
+
+HEADS_CALM_US = 3_600_000_000
+"""The same interval while nothing changes. In a group of 50 each has reports from all others after a day, for 25 bytes
+a minute; every message and acknowledgement says the same to whoever it goes to."""
 
 HEADS_START_US = (15_000_000, 60_000_000)
 """When after a start the first of these goes: a thousand devices whose relay comes back begin within a minute."""

@@ -8,6 +8,14 @@ MAXIMUM_RELAYS = 8
 WILL_DELAY_US = 60_000_000
 """How long a relay holds a will back: a device that is back by then was not gone. Never longer than the interval."""
 
+KEEPALIVE_S = 60
+"""Keep-alive that a device announces to its relays. A relay publishes the will one and a half of these and
+`WILL_DELAY_US` after the device's last packet: 150 s after a power cut. A longer one would save pings, and report a
+dead device later (ADR 113)."""
+
+RESUBSCRIBE_US = 300_000_000
+"""How long a relay delivers nothing, while answers are missing, before its inbox is subscribed again: for 330 bytes."""
+
 COLLECTOR_SILENT_US = 1_800_000_000
 """How long a collector may acknowledge nothing before new telemetry goes to the next one: longer than it restarts."""
 

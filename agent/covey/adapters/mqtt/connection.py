@@ -10,14 +10,17 @@ Relays, sensors that read a broker's topics, doors that publish to one, and the 
 3. A delivery is acknowledged by the caller only, on the connection that brought it; its packet identifier
    means another message on the next one. After a reconnect the server delivers it again (§4.4).
 4. A session may outlive connections (Clean Start 0, Session Expiry §3.1.2.11.2); a relay's client id is its user name.
-5. A relay's inbox subscription must be granted with QoS 1, or we are not up. It is renewed every few minutes,
-   because servers have been seen to lose one while connected. Without an inbox we are up once we are accepted, and the
-   caller subscribes.
-6. A server that leaves a publish unanswered for two keep-alives is left: a slot of the window that it never
-   frees cannot be had back otherwise (a resend within a connection is forbidden, §4.4).
+5. A relay's inbox subscription must be granted with QoS 1, or we are not up. A session that this process has
+   subscribed in, and that the server has resumed, needs no SUBSCRIBE. The subscription is renewed when nothing has come
+   for an hour, and when the caller misses answers, because servers have been seen to lose one while connected. Without
+   an inbox we are up once we are accepted, and the caller subscribes.
+6. A server that leaves a publish unanswered for two keep-alives is left: a slot of the window that it
+   never frees cannot be had back otherwise (a resend within a connection is forbidden, §4.4).
 7. A will is set at CONNECT, with a delay (§3.1.3.2.2), so that a short interruption does not publish it. A clean end
    takes it back (§3.14.4).
-8. One thread does all network work, the caller's own (`open`, then `turn`) or one that `run` fills. Nothing that a
+8. paho pings only when nothing has gone or come for a whole keep-alive.
+9. A topic that we publish to again is sent as its alias (§3.3.2.3.4), for as many topics as the server allows.
+10. One thread does all network work, the caller's own (`open`, then `turn`) or one that `run` fills. Nothing that a
    server sends ends it; other threads only post to it (`posted.py`).
 
 `states.py` has the states and their transitions. The caller decides when to connect again.
@@ -38,7 +41,15 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from covey.adapters.mqtt.buffered_socket import BufferedSocket
-from covey.adapters.mqtt.lean_paho import DISCONNECT_S, expiry, host, new_client, paho, refusal_words, subscriptions
+from covey.adapters.mqtt.lean_paho import (
+    DISCONNECT_S,
+    host,
+    new_client,
+    paho,
+    publish_properties,
+    refusal_words,
+    subscriptions,
+)
 from covey.adapters.mqtt.posted import (
     Acknowledge,
     Answered,
@@ -102,8 +113,34 @@ _TAKEN_OVER = 0x8E
 _READ_AT_ONCE = 64
 """Packets that are read before anything is written: a full inbox must not hold up its acknowledgements."""
 
+_ALIASES = 16
+"""Topics that go by aliases at most: a device speaks with few others at a time."""
+
+_ALIAS_BYTES = 4
+"""What an alias adds to a packet at most: the property (§3.3.2.3.4), and a longer length."""
+
 _TICK_S = 5.0
 """How often paho looks after its keep-alive; a fraction of it, and rare enough to let a small machine sleep."""
+
+
+class TopicAliases:
+    """Numbers for the topics that are published to, on one connection; the one used longest ago gives way."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._numbers: dict[str, int] = {}
+
+    def of(self, topic: str) -> tuple[str, int]:
+        """Return the topic to publish to, empty where its alias says it, and the alias; 0 for none."""
+        if not self._most:
+            return topic, 0
+        known = self._numbers.pop(topic, 0)
+        if not known and len(self._numbers) == self._most:
+            number = self._numbers.pop(next(iter(self._numbers)))
+        else:
+            number = known or len(self._numbers) + 1
+        self._numbers[topic] = number
+        return ("" if known else topic), number
 
 
 class Connection:
@@ -138,10 +175,15 @@ class Connection:
         self._session_present = False
         self._handle_of: dict[int, int] = {}
         self._answered_at = 0.0  # or the first publish after which an answer was due
+        self._wanted_topics: list[str] = []
         self._ending_topics: dict[int, list[str]] = {}
         self._asked: dict[int, int] = {}  # handles of the caller's own subscriptions and their ends
+        self._packet_bytes_max = PACKET_BYTES_MAX
+        self._aliases = TopicAliases(0)
+        self._topics: dict[int, str] = {}  # by the aliases of what comes
         self._tls_alert = ""
         self._came = False  # a message, in this reading
+        self._came_at = 0.0
 
     # --- from any thread -----------------------------------------------------------------------------
 
@@ -249,6 +291,7 @@ class Connection:
         properties.MaximumPacketSize = (
             publish_bytes(self._inbox_bytes(), self._settings.payload_bytes_max) + _FOREIGN_PROPERTIES_BYTES_MAX
         )
+        properties.TopicAliasMaximum = _ALIASES if self._inbox else 0
         if self._settings.tls is not None:
             judge_times(self._settings.tls, time.time(), self._settings.earliest_s)
         self._client.connect(
@@ -321,7 +364,7 @@ class Connection:
         elif now < state.deadline_s:
             return
         elif isinstance(state, Up):
-            self._renew(state, Event.DUE)
+            self._renew_if_silent(state, now)
         else:
             perhaps = "; perhaps it does not speak MQTT 5" if isinstance(state, Accepting) else ""
             self._end(f"the server did not {state.AWAITED} in time{perhaps}", Event.DUE)
@@ -332,8 +375,9 @@ class Connection:
                 case Publish():
                     if not self._handle_of:
                         self._answered_at = time.monotonic()
+                    topic, alias = self._alias_of(work)
                     sent = self._client.publish(
-                        work.topic, work.payload, 1, work.retain, properties=expiry(work.lifetime_s)
+                        topic, work.payload, 1, work.retain, properties=publish_properties(work.lifetime_s, alias)
                     )
                     self._handle_of[sent.mid] = work.handle
                 case Subscribe(handle, topics, qos, retained):
@@ -350,13 +394,21 @@ class Connection:
                 case Order.DROP:
                     self._end("we left it")
 
+    def _alias_of(self, work: Publish) -> tuple[str, int]:
+        """Return the topic that goes and its alias; none where the packet would exceed the server's bound with one."""
+        size = publish_bytes(len(work.topic.encode()), len(work.payload), expires=work.lifetime_s > 0)
+        if size + _ALIAS_BYTES > self._packet_bytes_max:
+            return work.topic, 0
+        return self._aliases.of(work.topic)
+
     def _note_asked(self, handle: int, packet_id: int | None) -> None:
         if packet_id is not None:
             self._asked[packet_id] = handle
 
     def _subscribe(self, inbox: Subscriptions) -> None:
         """Subscribe to our topics, without retained messages, and end earlier subscriptions."""
-        self._client.subscribe(subscriptions(inbox.topics(), 1, retained=False))
+        self._wanted_topics = inbox.topics()
+        self._client.subscribe(subscriptions(self._wanted_topics, 1, retained=False))
         if retired := inbox.retired():
             _, packet_id = self._client.unsubscribe(retired)
             if packet_id is not None:
@@ -367,6 +419,14 @@ class Connection:
             self._subscribe(self._inbox)
         if self._state is state:  # it may have been lost over that
             self._move(event, Up(time.monotonic() + self._settings.resubscribe_s, state.since_s))
+
+    def _renew_if_silent(self, state: Up, now: float) -> None:
+        """Renew the subscription by which nothing has come for long; after a message, look again later."""
+        due_at = self._came_at + self._settings.resubscribe_s
+        if now >= due_at:
+            self._renew(state, Event.DUE)
+        else:
+            self._move(Event.DUE, Up(due_at, state.since_s))
 
     def abandon(self) -> None:
         """Close the sockets under paho, which then has nothing left to send."""
@@ -393,13 +453,13 @@ class Connection:
         if getattr(answer, "MaximumQoS", 1) < 1:
             self._end("the server offers QoS 0 only", refused=True)
             return
-        self._posted.bound(
-            getattr(answer, "ReceiveMaximum", 65535), getattr(answer, "MaximumPacketSize", PACKET_BYTES_MAX)
-        )
+        self._packet_bytes_max = getattr(answer, "MaximumPacketSize", PACKET_BYTES_MAX)
+        self._posted.bound(getattr(answer, "ReceiveMaximum", 65535), self._packet_bytes_max)
+        self._aliases = TopicAliases(min(_ALIASES, getattr(answer, "TopicAliasMaximum", 0)))
         self._session_present = flags.session_present
         if isinstance(self._state, Accepting):
             self._move(Event.ACCEPTED, Subscribing(time.monotonic() + self._settings.connect_s_max))
-            if self._inbox:
+            if self._inbox and not (flags.session_present and self._inbox.in_session):
                 self._subscribe(self._inbox)
             else:
                 self._come_up()
@@ -410,9 +470,12 @@ class Connection:
         if self._inbox is None:
             self._answer_asked(mid, reasons)
         elif reasons[0].value != 1:  # granted QoS 1 (§3.9.3)
+            self._inbox.note_granted(())
             self._end(f"the server does not grant our inbox: {reasons[0]}", refused=True)
-        elif isinstance(self._state, Subscribing):
-            self._come_up()
+        else:
+            self._inbox.note_granted(self._wanted_topics)
+            if isinstance(self._state, Subscribing):
+                self._come_up()
 
     def _come_up(self) -> None:
         now = time.monotonic()
@@ -437,17 +500,20 @@ class Connection:
 
     def _on_message(self, client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
         self._came = True
+        self._came_at = time.monotonic()
         try:
             topic = message.topic
         except UnicodeDecodeError:
             topic = ""  # a server that breaks §1.5.4; the seal decides what the payload is worth
+        if alias := getattr(message.properties, "TopicAlias", 0):
+            topic = self._topics[alias] = topic or self._topics.get(alias, "")
         if len(message.payload) > self._settings.payload_bytes_max:
             if self._inbox:
                 self._inbox.oversize_dropped += 1
             client.ack(message.mid, message.qos)
             return
-        if self._inbox:
-            self._inbox.overheard(topic)
+        if self._inbox and self._inbox.overheard(topic):
+            self.renew_subscription()
         self._deliver(Arrived(message.mid, topic, bytes(message.payload), message.dup, message.retain))
 
     def _on_publish(

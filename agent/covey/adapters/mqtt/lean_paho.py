@@ -42,7 +42,7 @@ if not _HAS_PROXIES and _PROXIES not in sys.modules:
 else:
     import paho.mqtt.client as paho
 
-__all__ = ["BufferedClient", "expiry", "host", "new_client", "paho", "refusal_words", "subscriptions"]
+__all__ = ["BufferedClient", "host", "new_client", "paho", "publish_properties", "refusal_words", "subscriptions"]
 
 DISCONNECT_S = 1.0
 """How long a clean disconnect may take: it only flushes a few packets."""
@@ -111,12 +111,15 @@ def refusal_words(reason: ReasonCode) -> str:
     return f"the server refuses the connection: {reason}"
 
 
-def expiry(lifetime_s: int) -> Properties | None:
-    """Return the Message Expiry Interval of a publish (§3.3.2.3.3); None where it has none."""
-    if not lifetime_s:
+def publish_properties(lifetime_s: int, alias: int) -> Properties | None:
+    """Return the Message Expiry Interval (§3.3.2.3.3) and the Topic Alias of a publish; None where it has neither."""
+    if not lifetime_s and not alias:
         return None
     properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call] # paho's has no types
-    properties.MessageExpiryInterval = lifetime_s
+    if lifetime_s:
+        properties.MessageExpiryInterval = lifetime_s
+    if alias:
+        properties.TopicAlias = alias
     return properties
 
 

@@ -217,6 +217,7 @@ class Subscriptions:
         self.oversize_dropped = 0
         self._others: frozenset[str] = frozenset()
         self._retired: set[str] = set()
+        self._granted: frozenset[str] = frozenset()
         self._lock = threading.Lock()
 
     def listen(self, topics: Collection[str]) -> None:
@@ -226,11 +227,24 @@ class Subscriptions:
             self._others = frozenset(topics)
             self._retired -= self._others
 
-    def overheard(self, topic: str) -> None:
-        """Note a topic that the session still holds for an earlier process: the next renewal ends it."""
+    def overheard(self, topic: str) -> bool:
+        """Note a topic that the session still holds for an earlier process; say whether a renewal is to end it."""
         with self._lock:
-            if topic and topic not in self.topics():
+            ends = bool(topic) and topic not in self.topics() and topic not in self._retired
+            if ends:
                 self._retired.add(topic)
+            return ends
+
+    @property
+    def in_session(self) -> bool:
+        """Whether the session holds exactly what we read, as far as this process knows."""
+        with self._lock:
+            return self._granted == frozenset(self.topics()) and not self._retired
+
+    def note_granted(self, topics: Collection[str]) -> None:
+        """Note what the server has granted last."""
+        with self._lock:
+            self._granted = frozenset(topics)
 
     def topics(self) -> list[str]:
         """Return what we read, our own topic first."""

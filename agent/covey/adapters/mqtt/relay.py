@@ -23,6 +23,7 @@ from covey.adapters.mqtt.settings import (
     parse_url,
     tls_context,
 )
+from covey.limits.relay import KEEPALIVE_S
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 
 if TYPE_CHECKING:
@@ -49,12 +50,12 @@ class MqttRelay:
         proved: bool = True,
         earliest_s: float = PROGRAM_S,
         certified: CertifiedTime | None = None,
-        keepalive_s: int = 60,
+        keepalive_s: int = KEEPALIVE_S,
         session_expiry_s: int = 7 * 86400,
         window: int = 200,
         payload_bytes_max: int = 1_200_000,
         connect_s_max: float = 10.0,
-        resubscribe_s: float = 300.0,
+        resubscribe_s: float = 3_600.0,
         retry_s_min: float = 1.0,
         retry_s_max: float = 300.0,
         refused_s_min: float = 30.0,
@@ -78,7 +79,7 @@ class MqttRelay:
             window: most publishes unanswered, and most deliveries unacknowledged.
             payload_bytes_max: larger ones are neither sent nor accepted.
             connect_s_max: for TCP and TLS, and again for the server to accept us and our subscription.
-            resubscribe_s: between renewals of the subscription.
+            resubscribe_s: the subscription is renewed when nothing has come for so long.
             retry_s_min, retry_s_max: shortest and longest pause between connections.
             refused_s_min: shortest pause after the server refused us.
             stable_s: a connection that was up so long makes the pauses short again.
@@ -162,6 +163,12 @@ class MqttRelay:
     def listen(self, topics: Collection[str]) -> None:
         """In addition to the inbox, listen to exactly these topics, now or once we are connected."""
         self._inbox.listen(topics)
+        connection = self._connection
+        if connection:
+            connection.renew_subscription()
+
+    def renew_subscription(self) -> None:
+        """Subscribe again: the server may have lost the subscription."""
         connection = self._connection
         if connection:
             connection.renew_subscription()

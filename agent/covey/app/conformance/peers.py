@@ -81,6 +81,9 @@ class _PeerRelay:
     def acknowledge(self, delivered: Delivered) -> None:
         """Keep nothing that could be forgotten."""
 
+    def renew_subscription(self) -> None:
+        """Nothing: this relay loses none."""
+
     def set_will(self, will: LastWill | None) -> None:
         """Publish no will: the peer lives as long as its relay."""
 

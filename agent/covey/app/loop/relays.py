@@ -12,7 +12,9 @@
 5. A relay whose window has been full for `_STALLED_US` without an answer is skipped while others answer.
 6. A relay that disconnects over a size without having announced a limit is not offered that size for a while
    (`core/link/taken_sizes.py`).
-7. A message that a relay refuses `POISON_TRIES` times in a row, while it accepts others, is given up there.
+7. A recipient that leaves two retries unanswered may have answered into a subscription that a relay has lost. So the
+   inbox of each relay that has delivered nothing for `RESUBSCRIBE_US` is subscribed again, at most once in that time.
+8. A message that a relay refuses `POISON_TRIES` times in a row, while it accepts others, is given up there.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ from covey.core.presence.heartbeat import LastWill
 from covey.core.wire.topics import inbox_topic
 from covey.limits.link import POISON_TRIES
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
+from covey.limits.relay import RESUBSCRIBE_US
 from covey.ports import Delivered, PublishRefusal, Relay, RelayEvent, Released
 
 _STALLED_US = 5_000_000
+_DEAF_RETRIES = 2
 _REFUSED = 0x80
 """PUBACK reasons from here on refuse (MQTT 5, section 2.4)."""
 
@@ -57,6 +61,9 @@ class Relays:
         self._published: dict[tuple[str, int], Outgoing] = {}
         self._arrivals: dict[str, str] = {}
         self._asked: dict[str, set[str]] = {}
+        self._renewed_us: int | None = None
+        self._delivering: set[str] = set()
+        """Relays that have delivered something since then (rule 7)."""
 
     # -- all of them --------------------------------------------------------------------------------------------------
 
@@ -90,6 +97,7 @@ class Relays:
 
     def acknowledge(self, delivered: Delivered) -> None:
         """Let the relay that brought something forget it."""
+        self._delivering.add(delivered.relay)
         self._relays[delivered.relay].acknowledge(delivered)
 
     def set_will(self, relay: str, will: LastWill | None) -> None:
@@ -169,7 +177,7 @@ class Relays:
         return outgoing
 
     def gives_up(self, relay: str, outgoing: Outgoing) -> bool:
-        """Note that a relay has refused a message; say whether it always does while it takes others (rule 7)."""
+        """Note that a relay has refused a message; say whether it always does while it takes others (rule 8)."""
         assert outgoing.entry is not None
         key = relay, outgoing.recipient, outgoing.entry.place
         refusals = self._refusals.setdefault(key, _Refusals(self._taken[relay]))
@@ -197,6 +205,8 @@ class Relays:
         names = self._routing(outgoing.topic, now_us)
         if outgoing.entry is None:
             return self._answer(outgoing, names, now_us)
+        if retries >= _DEAF_RETRIES:
+            self._renew_subscriptions(now_us)
         first = retries % len(names) if names else 0
         if retries == 0 and outgoing.entry.sends and outgoing.entry.relay in names[:1]:
             first = 1 % len(names)
@@ -211,6 +221,13 @@ class Relays:
             if result is PublishRefusal.WINDOW_FULL:
                 break
         return refusal
+
+    def _renew_subscriptions(self, now_us: int) -> None:
+        if self._renewed_us is None or now_us >= self._renewed_us + RESUBSCRIBE_US:
+            self._renewed_us = now_us
+            for name in self._up - self._delivering:
+                self._relays[name].renew_subscription()
+            self._delivering.clear()
 
     def _answer(self, outgoing: Outgoing, names: list[str], now_us: int) -> str | PublishRefusal:
         """Publish what no link repeats (rule 3)."""

@@ -17,9 +17,9 @@
    for weeks: it stops nothing in other groups.
 5. A device that learns of another history of the same group asks for what it lacks (`history/asking.py`), after the
    manifests that this history may name, and answers.
-6. Members of which nothing is known get a report that asks for theirs, one every ten minutes. So a member learns of a
-   removal even if it communicates only with the removed device. Members not asked before come first, because the others
-   may be gone permanently.
+6. Members of which nothing is known get a report that asks for theirs: one every ten minutes for an hour after a start
+   or a change, then one an hour. So a member learns of a removal even if it communicates only with the removed device.
+   Members not asked before come first, because the others may be gone permanently.
 7. A member that reports a lower version for more than `GIVEN_AFTER` times is given the manifests after it, with the
    secret: it may hold its removal, and have lost with its state the manifest that added it again; then it asks nobody.
 """
@@ -46,8 +46,10 @@ from covey.core.wire.message import NO_GROUP, Message, MessageType
 from covey.limits.group import BUNDLE_MANIFESTS
 from covey.limits.heads import (
     GIVEN_AFTER,
+    HEADS_CALM_US,
     HEADS_CHANGE_US,
     HEADS_ROUND_US,
+    HEADS_ROUNDS,
     HEADS_START_US,
     NEWS_US,
     PACED,
@@ -88,6 +90,7 @@ class HeadsExchange:
         times = pacing.pauses.times
         self._former = FormerMembers(own, groups, records.groups, carriage, self._may_say, times, pacing.former_looks)
         self._generation = self._rounds_of = self._histories_generation = -1
+        self._looked_at: tuple[int, int] | None = None
         self._digests: dict[GroupId, bytes] = {}
         self._said: dict[tuple[GroupTrust, ...], GroupId] = {}
         """By the groups that are shared: most members share the same ones with this device."""
@@ -173,6 +176,7 @@ class HeadsExchange:
         """Plan rule 6's report; soon, with a few more, when a conflict began or ended, because others may not know."""
         pacing, now_us = self._pacing, now.monotonic_us
         self._follow()
+        self._note_change(now_us)
         if self._rounds_of != self._generation:
             self._rounds_of = self._generation
             if pacing.round_at_us is not None and any(len(group.prev) != 1 for group in self._groups.joined()):
@@ -183,10 +187,7 @@ class HeadsExchange:
         elif pacing.round_at_us is None:
             pacing.round_at_us = now_us + self._jitter(*HEADS_START_US)
         elif now_us >= pacing.round_at_us:
-            quick = pacing.quick_rounds > 0
-            pacing.quick_rounds -= quick
-            pause_us = HEADS_CHANGE_US if quick else (HEADS_ROUND_US // 2, HEADS_ROUND_US * 3 // 2)
-            pacing.round_at_us = now_us + self._jitter(*pause_us)
+            pacing.round_at_us = now_us + self._pause_us()
             seen_at, asked = self._records.heads.seen_at(), pacing.asked_at_us
             age = {each: max(seen_at.get(each, 0), asked.get(each, 0)) for each in self._shared}
             by_age = sorted(self._shared, key=lambda device: (age[device], device))
@@ -195,6 +196,32 @@ class HeadsExchange:
             kept = {key: at_us for key, at_us in pacing.asked_at_us.items() if key in self._shared}
             pacing.asked_at_us = kept | {chosen: now.wall_us}
             pacing.plan(chosen, None, self._jitter, now_us, asks=True)
+
+    def _pause_us(self) -> int:
+        """Return the pause before the next round, and count this one."""
+        pacing = self._pacing
+        if pacing.quick_rounds > 0:
+            pacing.quick_rounds -= 1
+            return self._jitter(*HEADS_CHANGE_US)
+        pacing.rounds += 1
+        if pacing.rounds < HEADS_ROUNDS:
+            return self._jitter(HEADS_ROUND_US // 2, HEADS_ROUND_US * 3 // 2)
+        return self._jitter(HEADS_CALM_US * 3 // 4, HEADS_CALM_US)
+
+    def _note_change(self, now_us: int) -> None:
+        """Have rounds be more frequent again after a change of any group or history."""
+        generations = self._generation, self._histories_generation
+        if self._looked_at == generations:
+            return
+        self._looked_at = generations
+        pacing = self._pacing
+        heads = frozenset(self._head(trust) for trusts in set(self._shared.values()) for trust in trusts)
+        if pacing.rounds_of != heads:
+            calm = pacing.rounds >= HEADS_ROUNDS
+            pacing.rounds_of, pacing.rounds = heads, 0
+            if calm and pacing.round_at_us is not None:
+                soon_us = now_us + self._jitter(HEADS_ROUND_US // 2, HEADS_ROUND_US * 3 // 2)
+                pacing.round_at_us = min(pacing.round_at_us, soon_us)
 
     def _may_report(self, device: DeviceKey, own: GroupId, now: Now, *, asks: bool) -> bool:
         """Say whether a report may go to a device now, and note that it does (rule 4); rule 6's wait for no news."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.rates import TokenBucket
 from covey.core.link.send_window import Jitter
+from covey.core.wire.heads import GroupHead
 from covey.limits.heads import (
     FORMER_LOOK_SECONDS,
     FORMER_LOOKS_SAVED,
@@ -77,6 +78,10 @@ class HeadsPacing:
     """When each of them was told last, by the wall clock."""
     quick_rounds: int = 0
     """How many more of these follow quickly, as a group was in conflict."""
+    rounds: int = 0
+    """How many have gone since a start or a change."""
+    rounds_of: frozenset[GroupHead] = frozenset()
+    """How the groups and histories stood at that time."""
     reports: TokenBucket = field(default_factory=lambda: TokenBucket(HEADS_PER_SECOND, HEADS_SAVED))
     former_looks: TokenBucket = field(default_factory=lambda: TokenBucket(1, FORMER_LOOKS_SAVED * FORMER_LOOK_SECONDS))
     """For reports by devices that share no group with this one: each costs the reading of manifests."""

@@ -146,3 +146,24 @@ def test_a_port_in_use_is_an_error_with_a_hint(relay: WatchedRelay) -> None:
     with pytest.raises(ConfigurationError, match="cannot listen on") as error:
         WatchedRelay("127.0.0.1", relay.port)
     assert "--listen" in error.value.hint
+
+
+def test_a_resumed_session_is_not_subscribed_to_again(client: _Client) -> None:
+    assert isinstance(client.observe(ClientSubscribed), ClientSubscribed)
+    connection = client.client._connection
+    assert connection is not None
+    connection.drop()
+    client.next(RelayDown)
+    up = client.next(RelayUp)
+    assert isinstance(up, RelayUp)
+    assert up.session_present
+    client.client.renew_subscription()  # as where answers are missing
+    client.observe(ClientSubscribed)
+    assert not [event for event in client.observed if isinstance(event, ClientSubscribed)]
+
+
+def test_a_new_session_is_subscribed_to(client: _Client) -> None:
+    client.observe(ClientSubscribed)
+    client.relay.restart()
+    client.next(RelayUp)
+    client.observe(ClientSubscribed)

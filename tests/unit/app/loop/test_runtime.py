@@ -52,6 +52,7 @@ class Relay:
         self.refuses: PublishRefusal | None = None
         self.taken: list[bytes] = []
         self.acknowledged: list[Delivered] = []
+        self.renewed = 0
 
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
         """Satisfy the port."""
@@ -69,6 +70,10 @@ class Relay:
 
     def listen(self, topics: Collection[str]) -> None:
         """Satisfy the port."""
+
+    def renew_subscription(self) -> None:
+        """Note it."""
+        self.renewed += 1
 
     def set_will(self, will: LastWill | None) -> None:
         """Satisfy the port."""
@@ -177,6 +182,20 @@ def test_queued_messages_are_sent_again_after_a_lost_connection(agent: Agent) ->
     agent.turn(Released("relay", 2, 0))
     agent.turn(RelayDown("relay", "cut"), RelayUp("relay", True, 1_000_000))
     assert len(agent.relay.taken) == 2
+
+
+def test_an_inbox_is_subscribed_again_where_answers_are_missing(agent: Agent) -> None:
+    with agent.store.transaction():
+        agent.runtime.node.send_blob(agent.group_id, b"hello", Now(agent.clock.now_us, agent.clock.now_us))
+    agent.turn()
+    agent.turn(Released("relay", 1, 0))
+    for _ in range(60):
+        agent.turn(agent.delivery(b"not an answer"), seconds=60)
+    assert agent.relay.renewed == 0  # it delivers, so the subscription is there
+    assert len(agent.relay.taken) > 3
+    for _ in range(60):
+        agent.turn(seconds=60)
+    assert 1 <= agent.relay.renewed <= 12
 
 
 def test_a_full_disk_takes_nothing_says_so_once_and_recovers(agent: Agent) -> None:

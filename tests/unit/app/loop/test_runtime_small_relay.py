@@ -121,6 +121,9 @@ class Agent:
     def listen(self, topics: Collection[str]) -> None:
         """Satisfy the port."""
 
+    def renew_subscription(self) -> None:
+        """Satisfy the port."""
+
     def set_will(self, will: LastWill | None) -> None:
         """Satisfy the port."""
 

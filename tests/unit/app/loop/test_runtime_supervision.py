@@ -62,6 +62,9 @@ class _Relay:
     def acknowledge(self, delivered: Delivered) -> None:
         pass
 
+    def renew_subscription(self) -> None:
+        pass
+
     def set_will(self, will: object) -> None:
         pass
 

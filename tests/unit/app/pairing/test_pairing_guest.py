@@ -54,6 +54,9 @@ class _SlowRelay:
     def listen(self, topics: Collection[str]) -> None:
         raise AssertionError(topics)
 
+    def renew_subscription(self) -> None:
+        raise AssertionError
+
     def set_will(self, will: LastWill | None) -> None:
         raise AssertionError(will)
 

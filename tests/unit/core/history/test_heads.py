@@ -355,3 +355,25 @@ def test_history_that_a_restored_member_never_takes_does_not_stop_another_groups
     write_note(ben, group_id, "to be taken")
     meet(ann, ben, seconds=2 * _HOUR_S)
     assert read_notes(ann, group_id) == ["to be taken"]
+
+
+def test_members_that_stay_as_they_are_compare_their_groups_once_an_hour(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    pace = ann.node.state.heads
+
+    def rounds(hours: int) -> int:
+        """Let time pass in long steps; return how many reports ask for an answer."""
+        asked, planned = 0, pace.round_at_us
+        for _ in range(hours * 60):
+            ann.wait(60)
+            ann.maintain()
+            list(ann.sends())
+            asked += planned is not None and pace.round_at_us != planned
+            planned = pace.round_at_us
+        return asked
+
+    assert 4 <= rounds(1) <= 14  # after a start they compare often
+    assert 3 <= rounds(4) <= 10
+    rename(ann, group_id, "anew")
+    assert 4 <= rounds(1) <= 14
