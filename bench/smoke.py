@@ -38,6 +38,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "board": {"_SAMPLES": 30, "_ROUNDS": 1},
     "serial": {"_MESSAGES": 60, "_ROUNDS": 1, "_FRAMES": 3_000},
     "crypto_instructions": {"IMPLEMENTATIONS": ("viper",)},
+    "link": {"_SETTLE_S": 5.0, "_MEASURE_S": 10.0},
     "outbox": {"_MESSAGES": 1_000, "_LONG": 10_000},
     "hostile": {"_SECONDS": 0.5, "_PREPARED": 600},
     "rebuild": {"_MEMBERS": 20, "_QUEUED": 1_000, "_TIMES": 3},
