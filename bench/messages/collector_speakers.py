@@ -25,6 +25,7 @@ from covey.core.telemetry.batch import BOOT_ID_BYTES, BatchBuilder, ClockKind, C
 from covey.core.wire.envelope import TAG_BYTES, seal, seal_by_link
 from covey.core.wire.imprints import imprint_of
 from covey.core.wire.message import NO_GROUP, Acknowledgement, MessageType, read_message, write_message
+from covey.core.wire.note import is_note, read_note
 from covey.core.wire.sequences import SequenceSet
 
 _BATCHES = 64
@@ -126,7 +127,11 @@ class Speaker:
 
     def receive(self, envelope: bytes, now_us: int, wall_us: int) -> tuple[list[float], bytes | None]:
         """Take an envelope; return when each message was made that it acknowledges, and an answer to it."""
-        message = read_message(open_envelope(envelope, self.identity.noise, self.find).message)
+        opened = open_envelope(envelope, self.identity.noise, self.find)
+        if opened.author is not None and is_note(opened.message):
+            message = read_note(opened.message, opened.author, self.identity.signing_public)
+        else:
+            message = read_message(opened.message)
         if message.type is MessageType.LINK:
             link = LinkKey.from_wire(message.author, message.body)
             kept = KeptKey.of(link, self.identity.noise.current, secrets.token_bytes(24))

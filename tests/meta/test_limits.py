@@ -218,6 +218,7 @@ _OUR_OWN = {
     "HEADS_CALM_US": "this device's rhythm",
     "HEADS_START_US": "this device's rhythm",
     "KEEPALIVE_S": "this device's rhythm",
+    "LINK_NOTES_UNANSWERED": "this device's rhythm",
     "RESUBSCRIBE_US": "this device's rhythm",
     "HEADS_CHANGE_US": "this device's rhythm",
     "QUICK_ROUNDS": "this device's rhythm",

@@ -1,5 +1,5 @@
 """Each rule of groups, histories, orders, settings, commands and checkpoints has a mistake that is noticed, as have
-what the whole product promises: shared limits, relay accounts, restored vaults, times, terminals and erasure.
+what the whole product promises: shared limits, relay accounts, restored vaults, times, terminals, erasure and notes.
 
 The rules are those that docs/protocol/ numbers. Each mistake of `mutants.toml` is made by itself, and the test that
 it names fails then. What several devices come to after many faults, the worlds of `tests/sim` show, which have mistakes
@@ -32,6 +32,7 @@ _PROMISES = {
     "Whole chain",
     "Terminal",
     "No copies",
+    "Notes",
 }
 """What no list of the protocol numbers: a collector's, a relay's and a command's part, and every shared limit."""
 _FAILED = 1

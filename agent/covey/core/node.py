@@ -295,7 +295,8 @@ class Node:
         present = None
         for author, incarnation, link in self._links.due(now.monotonic_us, wanted):
             present = present or self._records.incarnations.present()
-            acknowledgement = self._imprints.acknowledgement(author, incarnation, link)
+            repeated = self._imprints.repeated(link, now.monotonic_us)
+            acknowledgement = self._imprints.acknowledgement(author, incarnation, link, repeated)
             if board_member(self.groups, author) is not None:
                 acknowledgement = Acknowledgement(incarnation, acknowledgement.received)
             body, heads = acknowledgement.to_wire(), self.heads.said_to(author)

@@ -42,7 +42,8 @@ MAXIMUM_IMPRINT_RUNS = 256
 """Runs of consecutive numbers that they stand for."""
 
 IMPRINTS_REPEATED = 16
-"""The newest numbers, which each acknowledgement names once more: one that is lost then costs no resends."""
+"""The newest numbers, which acknowledgements name once more for a while after a start, and where they name nothing new:
+what the process before had yet to acknowledge then costs no resends."""
 
 IMPRINTS_KEPT = 1_024
 """The newest numbers of a link of which imprints are kept, in 9 bytes each: a window."""

@@ -12,6 +12,9 @@ LINK_KEY_ENVELOPES = 65_536
 LINK_KEY_US = 3_600_000_000
 """How long a link key is used: an hour, for the same reason."""
 
+LINK_NOTES_UNANSWERED = 4
+"""Of so many heartbeats one is sealed: a recipient that lost the key misses three in a row at most."""
+
 LINK_KEYS_KEPT = 4
 """Link keys of one author that its recipient keeps: one in use, its successor, and what a restart or two left."""
 

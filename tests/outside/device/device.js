@@ -266,9 +266,11 @@ class Device {
   /** True where the message is held until it has landed; `release` is called then. */
   receive(envelope, release) {
     const opened = envelopes.open(envelope, this.identity.noise.map(each => each.secret), tag => this.givenKeys.find(tag)?.key)
-    const message = messages.readMessage(opened.message)
+    const linked = opened.tag && this.givenKeys.find(opened.tag).author
+    const message = linked && messages.isNote(opened.message)
+      ? messages.readNote(opened.message, bytesOf(linked), this.identity.key) : messages.readMessage(opened.message)
     const author = hexOf(message.author)
-    if (opened.tag && this.givenKeys.find(opened.tag).author !== author) throw new Refused('decryption')
+    if (linked && linked !== author) throw new Refused('decryption')
     if (!message.recipient.equals(this.identity.key)) throw new Refused('not_for_us')
     this.mayWrite(message, author)
     this.ownKeys.heard.add(author)

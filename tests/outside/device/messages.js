@@ -1,6 +1,6 @@
 // Sections 5 to 7, 10, 22, 24 and 30: messages, and the bodies that every device writes or reads.
 'use strict'
-const { decode, encode, limit, malformed } = require('./cbor.js')
+const { Refused, decode, encode, limit, malformed } = require('./cbor.js')
 const { MAXIMUM_MESSAGE_BYTES } = require('./envelopes.js')
 const { sign, usable, verify } = require('./primitives.js')
 const {
@@ -45,6 +45,20 @@ function readMessage(bytes) {
   verify(author, 'covey/1 message', signed, mark)
   const imprint = mark.subarray(0, 4)
   return { type, number, author, recipient, groupId, incarnation: life, seq, linkSeq, sentAt, body, imprint, unsupported, raw: bytes }
+}
+
+const NOTES = new Set(['ACK', 'PRESENCE'])
+/** What came under a link key: an array of two is a message. */
+const isNote = bytes => bytes[0] !== 0x82
+const writeNote = (type, heads, body) => encode([TYPES[type], heads, body])
+
+/** The message that a note under an author's link key stands for */
+function readNote(bytes, author, recipient) {
+  const shapes = [integer(0, 255), exactly(32), octets(MAXIMUM_MESSAGE_BYTES)]
+  const [[number, groupId, body]] = structure(read(bytes, MAXIMUM_MESSAGE_BYTES), shapes)
+  const type = NAMES.get(number)
+  if (!NOTES.has(type)) throw new Refused('unsupported')
+  return { type, number, author, recipient, groupId, incarnation: Buffer.alloc(8), seq: 0, linkSeq: 0, sentAt: 0, body, unsupported: false, raw: bytes }
 }
 
 const MAXIMUM_RANGES = 64
@@ -181,6 +195,7 @@ const readGroupManifests = bytes => {
 }
 
 module.exports = {
-  NAMES, Presences, TYPES, UNSEQUENCED, ZEROS, announcement, inSet, noiseKey, readAcknowledgement, readEphemeral, readForward, readGroupManifests,
-  readHeads, readJoin, readLink, readLoss, readMessage, readPresence, readPull, readResumption, writeMessage,
+  NAMES, Presences, TYPES, UNSEQUENCED, ZEROS, announcement, inSet, isNote, noiseKey, readAcknowledgement, readEphemeral, readForward, readGroupManifests,
+  readHeads, readJoin, readLink, readLoss, readMessage, readNote, readPresence, readPull, readResumption, writeMessage,
+  writeNote,
 }

@@ -56,6 +56,13 @@ function checkEnvelopes() {
   for (const entry of links.links) {
     count.entry(entry, () => messages.readLink(octets(entry, 'bytes')), found => [found, [entry.tag, entry.key]])
   }
+  for (const entry of links.notes) {
+    const raw = octets(entry, 'bytes')
+    count.entry(entry, () => messages.readNote(raw, Buffer.alloc(32), Buffer.alloc(32)), ({ number, groupId, body }) => [
+      [number, groupId, body, ...(entry.name === 'an odd key' ? [] : [messages.writeNote(messages.NAMES.get(number), groupId, body)])],
+      [entry.type, entry.heads, entry.body, ...(entry.name === 'an odd key' ? [] : [raw])],
+    ])
+  }
 }
 
 function checkMessages() {

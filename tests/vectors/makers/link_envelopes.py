@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from covey.core import crypto
+from covey.core.ids import GroupId
 from covey.core.wire import envelope
-from tests.vectors.makers.cast import cbor, flip, seeded
+from covey.core.wire.message import Acknowledgement, MessageType
+from covey.core.wire.note import write_note
+from covey.core.wire.sequences import SequenceSet
+from tests.vectors.makers.cast import INCARNATION, cbor, flip, seeded
 
 _KEY = seeded("link key")
 _TAG = seeded("link tag", 16)
@@ -70,6 +74,43 @@ def _links() -> list[dict[str, Any]]:
     ]
 
 
+_HEADS = GroupId(seeded("shared", 32))
+_ACKNOWLEDGED = Acknowledgement(INCARNATION, SequenceSet(20), {20: b"\x01\x02\x03\x04"}).to_wire()
+
+
+def _notes() -> list[dict[str, Any]]:
+    acknowledgement, beat, heads = MessageType.ACK, MessageType.PRESENCE, _HEADS
+    body = cbor([1_800_000_001, 0, 300, [1_800_000_000]])
+    good: list[tuple[str, MessageType, GroupId, bytes]] = [
+        ("an acknowledgement", acknowledgement, heads, _ACKNOWLEDGED),
+        ("an acknowledgement that says nothing of groups", acknowledgement, GroupId(bytes(32)), _ACKNOWLEDGED),
+        ("a beat", beat, heads, body),
+        ("a body that its type's reader judges", acknowledgement, heads, b""),
+    ]
+    refused: list[tuple[str, str, bytes]] = [
+        ("a type without notes", "unsupported", cbor([int(MessageType.HEADS), heads, cbor([False, []])])),
+        ("a type that nobody knows", "unsupported", cbor([0xFF, heads, b""])),
+        ("an even key", "unsupported", cbor([int(beat), heads, body, {1_000: 0}])),
+        ("type beyond 255", "malformed", cbor([256, heads, body])),
+        ("heads of 16 bytes", "malformed", cbor([int(beat), heads[:16], body])),
+        ("no heads", "malformed", cbor([int(beat), body])),
+        ("body as an array", "malformed", cbor([int(beat), heads, [1_800_000_001, 0, 300, [1_800_000_000]]])),
+        ("an empty map at the end", "malformed", cbor([int(beat), heads, body, {}])),
+        ("a field too many", "malformed", cbor([int(beat), heads, body, None])),
+        ("a byte after the note", "malformed", cbor([int(beat), heads, body]) + b"\x00"),
+        ("nothing", "malformed", b""),
+    ]
+    rows = [
+        {"name": name, "type": int(kind), "heads": said.hex(), "body": content.hex(), "bytes": raw.hex(), "code": None}
+        for name, kind, said, content in good
+        for raw in [write_note(kind, said, content)]
+    ]
+    odd = cbor([int(beat), heads, body, {1_001: 0}]).hex()
+    known: dict[str, Any] = {"type": int(beat), "heads": heads.hex(), "body": body.hex()}
+    rows.append({"name": "an odd key", **known, "bytes": odd, "code": None})
+    return rows + [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in refused]
+
+
 def make() -> dict[str, Any]:
     """Return the file."""
     messages = [
@@ -93,9 +134,10 @@ def make() -> dict[str, Any]:
     ]
     vectors += [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in _refused()]
     return {
-        "about": "Section 4. The reader holds this key, by this tag; `links` are bodies of LINK.",
+        "about": "Section 4. The reader holds this key, by this tag; `links` are bodies of LINK, `notes` plaintexts.",
         "key": _KEY.hex(),
         "tag": _TAG.hex(),
         "vectors": vectors,
         "links": _links(),
+        "notes": _notes(),
     }

@@ -39,6 +39,7 @@ from covey.core.wire.message import (
     MessageType,
     read_message,
 )
+from covey.core.wire.note import is_note, read_note
 from covey.core.wire.topics import inbox_topic
 from covey.errors import DecryptionError, MalformedError, RemoteError, SignatureError
 
@@ -219,7 +220,10 @@ class Observer:
             return
         findings.passes("envelopes", "each envelope opened")
         try:
-            message = read_message(plain)
+            if sealed_for is None and self.device is not None and is_note(plain):
+                message = read_note(plain, self.device, identity.signing_public)
+            else:
+                message = read_message(plain)
         except SignatureError:
             findings.fails("messages", "the signature of one of its messages does not verify under its author's key")
             return

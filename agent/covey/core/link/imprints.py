@@ -22,7 +22,13 @@ from covey.core.link.receiver import ReceiveLink
 from covey.core.wire.imprints import NOTHING, UNKNOWN, imprint_of
 from covey.core.wire.message import Acknowledgement, Message
 from covey.core.wire.sequences import SequenceSet
-from covey.limits.link import IMPRINTS_KEPT, IMPRINTS_REPEATED, MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_IMPRINTS
+from covey.limits.link import (
+    IMPRINTS_KEPT,
+    IMPRINTS_REPEATED,
+    MAXIMUM_ACKNOWLEDGED_RANGES,
+    MAXIMUM_IMPRINTS,
+    RETRY_US_MAX,
+)
 
 if TYPE_CHECKING:
     from covey.core.records.link import ImprintRecords, ReceivedRecords
@@ -34,6 +40,7 @@ class Imprints:
     def __init__(self, records: ImprintRecords, received: ReceivedRecords) -> None:
         self._records = records
         self._received = received
+        self._begun_us: int | None = None
 
     def note(self, message: Message, link: ReceiveLink) -> None:
         """Keep a message's imprint: its link takes it. Writes, so inside a transaction."""
@@ -54,10 +61,20 @@ class Imprints:
         after = self._records.after(*whose, number) if number < link.received.highest() else None
         return after is not None and after.seq - message.seq < after.link_seq - number
 
+    def repeated(self, link: ReceiveLink, now_us: int) -> int:
+        """Return how many of the newest numbers the next acknowledgement names, new ones included.
+
+        A new node does not know which numbers the one before had still to name, so it begins by repeating some.
+        """
+        if self._begun_us is None:
+            self._begun_us = now_us
+        new = len(link.to_name(IMPRINTS_REPEATED))
+        return IMPRINTS_REPEATED if now_us < self._begun_us + RETRY_US_MAX or not new else new
+
     def acknowledgement(
-        self, author: DeviceKey, incarnation: Incarnation, link: ReceiveLink, repeated: int = IMPRINTS_REPEATED
+        self, author: DeviceKey, incarnation: Incarnation, link: ReceiveLink, repeated: int
     ) -> Acknowledgement:
-        """Return what a link's author is told (rule 3): what is new, and the newest once more."""
+        """Return what a link's author is told (rule 3): what is new, and so many of the newest once more."""
         durable = link.acknowledgement()
         received = SequenceSet(durable.upto, durable.ranges[:MAXIMUM_ACKNOWLEDGED_RANGES])
         highest = LinkSeq(link.received.highest())

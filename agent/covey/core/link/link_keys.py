@@ -6,8 +6,9 @@ may write link envelopes: `crypto_secretbox` under that key, with the tag and a 
     1. The author keeps its side in memory only: a new process draws other keys, and so never repeats a counter.
     2. A key is used once an acknowledgement covers its LINK, because then the recipient has it durably. Until then, and
        whenever that is uncertain, envelopes are sealed. So nothing waits for a key or depends on one.
-    3. Only the first transmission of a message, and acknowledgements, use link keys. Everything else is sealed: so
-       ordinary repetition reaches a recipient that has lost the key.
+    3. Only the first transmission of a message, and notes (`wire/note.py`), use link keys. Everything else is sealed:
+       so ordinary repetition reaches a recipient that has lost the key. Of notes that nobody answers, one in
+       `LINK_NOTES_UNANSWERED` is signed and sealed instead.
     4. A key ends as soon as the recipient may not have it: a message under it must be sent again, the recipient repeats
        something that this device has acknowledged, or the recipient has another noise key. Its successor begins at
        once. A key also ends by age and by number of envelopes.
@@ -33,7 +34,7 @@ from covey.core.wire.envelope import TAG_BYTES, LinkEnvelope, read_envelope, sea
 from covey.core.wire.message import Message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import DecryptionError
-from covey.limits.link_key import LINK_AFTER_ENVELOPES, LINK_KEY_ENVELOPES, LINK_KEY_US
+from covey.limits.link_key import LINK_AFTER_ENVELOPES, LINK_KEY_ENVELOPES, LINK_KEY_US, LINK_NOTES_UNANSWERED
 
 if TYPE_CHECKING:
     pass
@@ -166,6 +167,8 @@ class _SendKey:
     begun_us: int
     place: Place
     counter: int = 0
+    unanswered: int = 0
+    """Notes that nobody answers, under this key or instead of under it."""
 
 
 class SendingLinks:
@@ -194,6 +197,17 @@ class SendingLinks:
             self._want(recipient)
         key.counter += 1
         return seal_by_link(message, key.link.key.reveal(), key.link.tag, key.counter)
+
+    def seal_note(
+        self, recipient: DeviceKey, note: bytes, address: NoisePublic, now_us: int, *, answered: bool
+    ) -> bytes | None:
+        """Return a note's envelope; None where a signed and sealed message has to go instead (rule 3)."""
+        key = self._used.get(recipient)
+        if key is not None and not answered:
+            key.unanswered += 1
+            if key.unanswered % LINK_NOTES_UNANSWERED == 0:
+                return None
+        return self.seal(recipient, note, address, now_us)
 
     def _left(self, key: _SendKey, now_us: int) -> float:
         return 1 - max(key.counter / self._terms.envelopes, (now_us - key.begun_us) / self._terms.age_us)

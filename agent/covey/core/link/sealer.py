@@ -14,6 +14,7 @@ from covey.core.link.send_window import InFlight
 from covey.core.now import Now
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
+from covey.core.wire.note import NOTES, write_note
 from covey.core.wire.topics import inbox_topic
 
 if TYPE_CHECKING:
@@ -78,6 +79,27 @@ class Sealer:
         elif not self._link_keys.is_link(recipient, entry.place):
             return self.by_link(recipient, entry.message, address, now, entry)
         return self.seal(recipient, entry.message, entry, address)
+
+    def about_link(
+        self,
+        recipient: DeviceKey,
+        kind: MessageType,
+        body: bytes,
+        address: NoisePublic,
+        now: Now,
+        incarnation: Incarnation | None = None,
+        *,
+        heads: GroupId = NO_GROUP,
+    ) -> Outgoing:
+        """Return an unsequenced message's envelope: a note under the recipient's link key, or signed and sealed."""
+        if kind in NOTES:
+            answered = kind is MessageType.ACK  # one that is lost is asked for again, and ends the link key
+            note = write_note(kind, heads, body)
+            envelope = self._link_keys.seal_note(recipient, note, address, now.monotonic_us, answered=answered)
+            if envelope is not None:
+                return Outgoing(inbox_topic(recipient), envelope, recipient, None)
+        message = self.unsequenced(recipient, kind, body, now, incarnation, heads=heads)
+        return self.seal(recipient, message, address=address)
 
     def unsequenced(
         self,

@@ -3,7 +3,7 @@
 An envelope passes these steps in order, and the first failure ends it:
 
     1. size, shape, decryption; shape of the message; its author has tokens left (`link/rates.py`); its signature; it
-       names this device as its recipient;
+       names this device as its recipient. The link key stands for a note's signature and recipient (`wire/note.py`);
     2. the author may speak: a member of the group named; for link messages any device with a known address; the inviter
        whose answer is awaited; or the bearer of an open invite (000.24);
     3. the link sequence is new (`link/receiver.py`), and the message belongs to the author's one incarnation
@@ -67,6 +67,7 @@ from covey.core.receiving.sequenced import SequencedMessages
 from covey.core.receiving.unsequenced import UnsequencedMessages
 from covey.core.routing.forwarding import Forward, check_forwarded
 from covey.core.wire.message import NO_GROUP, Message, MessageType, read_message
+from covey.core.wire.note import is_note, read_note
 from covey.errors import InviteError, NotAMemberError, NotForUsError, RateError, RemoteError, UnknownGroupError
 from covey.limits.rate import DEFECT_TOKENS, NEWS_TOKENS, THROTTLED_TOKENS, WORTHLESS_TOKENS
 
@@ -245,6 +246,9 @@ class Receiver:
             if self._rates.exhausted(author, now.monotonic_us):
                 raise RateError("the author sends too fast")
 
+        if opened.author is not None and is_note(opened.message):
+            admit(opened.author)
+            return _Opened(read_note(opened.message, opened.author, self._identity.signing_public), None)
         message = read_message(opened.message, admit=admit)
         opened.check_author(message)
         if message.recipient != self._identity.signing_public:

@@ -58,13 +58,10 @@ class Routing:
         noise_public = groups.address_to_answer(recipient) if answers else groups.address(recipient)
         if noise_public is None:
             return
-        message = self._sealer.unsequenced(recipient, kind, body, now, incarnation, heads=heads)
         if board_member(groups, recipient) is None:
-            if answers:  # one that is lost is asked for again, and ends the link key
-                yield self._sealer.by_link(recipient, message, noise_public, now)
-            else:
-                yield self._sealer.seal(recipient, message, address=noise_public)
+            yield self._sealer.about_link(recipient, kind, body, noise_public, now, incarnation, heads=heads)
             return
+        message = self._sealer.unsequenced(recipient, kind, body, now, incarnation, heads=heads)
         outgoing = self._sealer.seal(recipient, message, address=noise_public)
         for carrier in sorted(self._routes.carriers(recipient)):
             yield from self._forward(groups, outgoing, carrier, now)

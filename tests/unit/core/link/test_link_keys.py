@@ -13,12 +13,21 @@ from covey.core.events import EnvelopeDropped
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.link.link_keys import KeptKey, LinkKey, LinkTerms, open_envelope
 from covey.core.link.sealer import Outgoing
+from covey.core.presence.status import Presence, State
+from covey.core.wire import cbor
 from covey.core.wire.envelope import LINKED, SEALED, LinkEnvelope, read_envelope, seal, seal_by_link
 from covey.core.wire.message import NO_GROUP, MessageType, read_message, write_message
+from covey.core.wire.note import is_note, read_note, write_note
 from covey.errors import DecryptionError, RemoteError
 from covey.limits.group import MAINTENANCE_US
-from covey.limits.link import RETRY_US_INITIAL
-from covey.limits.link_key import LINK_AFTER_ENVELOPES, LINK_KEY_KEPT_US, LINK_KEY_US, LINK_KEYS_KEPT
+from covey.limits.link import RETRY_US_INITIAL, RETRY_US_MAX
+from covey.limits.link_key import (
+    LINK_AFTER_ENVELOPES,
+    LINK_KEY_KEPT_US,
+    LINK_KEY_US,
+    LINK_KEYS_KEPT,
+    LINK_NOTES_UNANSWERED,
+)
 from tests.fleet import Device, carry, found, identity
 from tests.vectors import load, vectors
 
@@ -112,6 +121,81 @@ def test_bodies(vector: dict[str, Any]) -> None:
     with pytest.raises(RemoteError) as caught:
         LinkKey.from_wire(DeviceKey(b"a" * 32), body)
     assert caught.value.code == vector["code"]
+
+
+@pytest.mark.parametrize("vector", vectors("link_envelopes", "notes"))
+def test_notes(vector: dict[str, Any]) -> None:
+    raw, author, recipient = bytes.fromhex(vector["bytes"]), DeviceKey(b"a" * 32), DeviceKey(b"r" * 32)
+    if vector["code"] is None:
+        message = read_note(raw, author, recipient)
+        assert (message.author, message.recipient, message.link_seq) == (author, recipient, 0)
+        assert [message.type, message.group_id.hex(), message.body.hex()] == [
+            vector[name] for name in ("type", "heads", "body")
+        ]
+        assert is_note(raw)
+        return
+    with pytest.raises(RemoteError) as caught:
+        read_note(raw, author, recipient)
+    assert caught.value.code == vector["code"]
+
+
+def _acknowledgements(author: Device, recipient: Device) -> list[tuple[bytes, bytes]]:
+    """Return (envelope, plaintext) of the acknowledgements that a device sends."""
+    sent = [each.envelope for each in author.sends() if each.entry is None]
+    opened = [open_envelope(raw, recipient.identity.noise, recipient.store.link_keys.find).message for raw in sent]
+    return [
+        (envelope, plain)
+        for envelope, plain in zip(sent, opened, strict=True)
+        if (read_note(plain, author.key, recipient.key) if is_note(plain) else read_message(plain)).type
+        is MessageType.ACK
+    ]
+
+
+def test_an_acknowledgement_under_a_link_key_is_short_and_frees(ann: Talker, ben: Talker, group_id: GroupId) -> None:
+    ben.wait(RETRY_US_MAX / 1e6)  # it does not repeat imprints for a start any more
+    ben.receive(ann.speaks(group_id, b"one more")[0].envelope)
+    ben.wait(1)
+    [(envelope, plain)] = _acknowledgements(ben, ann)
+    assert is_note(plain)
+    assert len(envelope) <= 104  # an MQTT header and a topic alias make it 115
+    ann.receive(envelope)
+    assert ann.store.outbox.totals()[0] == 0
+
+
+def test_an_acknowledgement_without_a_link_key_is_signed(tmp_path: Path) -> None:
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    group = found(ann, ben)
+    ann.blob(group, b"hello")
+    ben.receive(ann.sends()[0].envelope)
+    ben.wait(1)
+    [(_, plain)] = _acknowledgements(ben, ann)
+    assert read_message(plain).author == ben.key
+
+
+def test_a_note_is_taken_for_its_types_alone_and_under_a_link_key_alone(
+    ann: Talker, ben: Talker, group_id: GroupId
+) -> None:
+    """What has to be proved to others is signed: a blob as a note is dropped, and a note in a sealed envelope."""
+    with ben.store.transaction():
+        _keep(ben, LinkKey(ann.key, b"t" * 16, Secret(_KEY)))
+    blob = cbor.encode([int(MessageType.BLOB), group_id, b"unsigned"])
+    ben.receive(seal_by_link(blob, _KEY, b"t" * 16, 1))
+    assert _codes(ben) == ["unsupported"]
+    note = write_note(MessageType.PRESENCE, NO_GROUP, Presence(2, State.HERE, 60, (1,)).to_wire())
+    ben.receive(seal(note, ben.identity.noise.current.public, ben.rng(32), ben.rng(24)))
+    assert _codes(ben) == ["malformed"]
+    assert b"unsigned" not in ben.inbox()
+
+
+def test_one_heartbeat_in_four_is_sealed(ann: Talker, ben: Talker, group_id: GroupId) -> None:
+    """A recipient that has lost the key hears of its author nevertheless."""
+    address, heads = ben.identity.noise.current.public, NO_GROUP
+    ann.speaks(group_id, b"a link is in use")
+    forms = [
+        ann.node._sealer.about_link(ben.key, MessageType.PRESENCE, b"", address, ann.now, heads=heads).envelope[1]
+        for _ in range(LINK_NOTES_UNANSWERED)
+    ]
+    assert forms == [LINKED] * (LINK_NOTES_UNANSWERED - 1) + [SEALED]
 
 
 def test_no_key_is_shown() -> None:  # accepts: 002.32
@@ -328,7 +412,7 @@ def test_strangers_give_no_keys(make: Callable[[str], Talker], ben: Talker, grou
     message = write_message(
         eve.identity, MessageType.LINK, ben.key, NO_GROUP, Incarnation(b"incarnat"), 1, LinkSeq(1), 1, body
     )
-    ben.receive(seal(message, ben.identity.noise_public, eve.rng(32), eve.rng(24)))
+    ben.receive(seal(message, ben.identity.noise.current.public, eve.rng(32), eve.rng(24)))
     assert _codes(ben) == ["not_a_member"]
     assert _keys_held(ben) == held
 
