@@ -11,7 +11,7 @@ WILL_DELAY_US = 60_000_000
 KEEPALIVE_S = 60
 """Keep-alive that a device announces to its relays. A relay publishes the will one and a half of these and
 `WILL_DELAY_US` after the device's last packet: 150 s after a power cut. A longer one would save pings, and report a
-dead device later (ADR 113)."""
+dead device later (ADR 114)."""
 
 RESUBSCRIBE_US = 300_000_000
 """How long a relay delivers nothing, while answers are missing, before its inbox is subscribed again: for 330 bytes."""

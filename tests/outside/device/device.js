@@ -559,7 +559,9 @@ class Device {
       const author = name.split('/')[0]
       const body = this.links.acknowledgement(name)
       this.links.due.delete(name)
-      this.publish(author, this.links.write('ACK', author, this.sharedWith(author), body), { mayLink: true })
+      const shared = this.sharedWith(author)
+      const note = messages.writeNote('ACK', shared, body)
+      this.publish(author, this.links.write('ACK', author, shared, body), { mayLink: true, note })
     }
     for (const [place, { to, type, raw }] of this.links.toSend(this.now())) {
       this.publish(to, bytesOf(raw), { place, mayLink: type !== 'LINK' })

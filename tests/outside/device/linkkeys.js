@@ -21,13 +21,13 @@ class OwnLinkKeys {
     this.sendings = new Map() // by place in the queue: the tag by which its message went first, null where it was sealed
   }
 
-  /** Seals a message, by link where the rules let it; `place` is that of a sequenced one, and tells a repetition. */
-  seal(to, raw, noise, now, { place = null, mayLink = false } = {}) {
+  /** Seals a message, by link where the rules let it, then perhaps as a note; `place` is that of a sequenced one, and tells a repetition. */
+  seal(to, raw, noise, now, { place = null, mayLink = false, note = null } = {}) {
     const first = place === null || !this.sendings.has(place)
     if (!first && this.sendings.get(place)) this.end(to, this.sendings.get(place)) // 4: it has to be sent again
     const key = mayLink && first ? this.usable(to, noise, now) : null
     if (place !== null) this.sendings.set(place, key && hexOf(key.tag))
-    if (key) return envelopes.sealByLink(raw, key.tag, key.key, key.counter++)
+    if (key) return envelopes.sealByLink(note ?? raw, key.tag, key.key, key.counter++)
     const lately = (this.sealed.get(to) ?? []).filter(at => now - at < USED_MS)
     this.sealed.set(to, [...lately, now].slice(-AFTER_ENVELOPES))
     return envelopes.seal(raw, noise)
