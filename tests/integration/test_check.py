@@ -14,8 +14,9 @@ import pytest
 from broker_conf.mosquitto import Broker
 from covey.adapters.clock import SystemClock
 from covey.adapters.state_folder import StateFolder
+from covey.app.checks.examining import CHECKS, examine
 from covey.app.checks.findings import Examined, Level
-from covey.app.checks.local import CHECKS, clock, examine
+from covey.app.checks.machine import clock
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
 from tests.small_disk import anywhere, fill, mounted_disk

@@ -12,8 +12,9 @@ from broker_conf.mosquitto import Broker
 from covey.adapters.clock import SystemClock
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_folder import StateFolder
+from covey.app.checks.examining import examine
 from covey.app.checks.findings import Examined, Finding, Level
-from covey.app.checks.local import agreement, examine
+from covey.app.checks.groups import agreement
 from covey.app.device.device import open_device
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import Member, read_manifest

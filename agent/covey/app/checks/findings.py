@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from covey.adapters.clock import SystemClock
+from covey.limits.units import MIB
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
@@ -37,6 +38,9 @@ class Finding:
     line: str
     hint: str = ""
 
+
+LEAST_FREE_BYTES = 64 * MIB
+"""With less room on a disk, something fails soon."""
 
 Seen = tuple[Level, str, str]
 """What a check yields: how bad, one line, how to mend it."""

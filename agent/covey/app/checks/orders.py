@@ -21,6 +21,29 @@ if TYPE_CHECKING:
 
 
 _NAMED = 8
+_DEVICES_NAMED = 3
+
+
+def operators(device: Examined) -> Iterator[Seen]:
+    """The operators of this device: pinned by its owner, or added by these."""
+    from covey.app.device.pins import somebody_is_pinned
+    from covey.app.orders.operators import operators as operators_of
+
+    config = device.configuration.config.operations
+    if not somebody_is_pinned(device.opened):
+        yield Level.SKIPPED, "this device obeys no operator", ""
+        return
+    for group in device.opened.node.groups.joined():
+        able = sorted(each.label or each.name for each in operators_of(device.opened, group) if each.member)
+        name = f"group {group.group_id.hex()[:8]}"
+        if len(able) < config.threshold:
+            yield warning(
+                f"{name}: {count(len(able), 'operator')}, and an order needs {config.threshold}",
+                "check that operators are members and their keys are right: covey group operators",
+            )
+        else:
+            named = ", ".join(able[:_DEVICES_NAMED])
+            yield ok(f"{name}: {count(len(able), 'operator')} ({named}{', ...' if len(able) > _DEVICES_NAMED else ''})")
 
 
 def actions(device: Examined) -> Iterator[Seen]:
@@ -87,7 +110,6 @@ def _program(found: ActionDefinition, roots: Collection[str] | None, agent: int,
 
 
 _RECENT_US = 30 * DAY_S * 1_000_000
-_AUTHORS_NAMED = 3
 
 
 def attempts(device: Examined) -> Iterator[Seen]:
@@ -101,7 +123,7 @@ def attempts(device: Examined) -> Iterator[Seen]:
     since_us, quiet = device.clock.wall_us() - _RECENT_US, True
     for group in device.opened.node.groups.joined():
         recent = [each for each in attempts_in(device.opened, group).entries if each.last_us > since_us]
-        for each in sorted(recent, key=lambda each: -each.last_us)[:_AUTHORS_NAMED]:
+        for each in sorted(recent, key=lambda each: -each.last_us)[:_DEVICES_NAMED]:
             quiet, first = False, datetime.fromtimestamp(each.first_us / 1_000_000, UTC).date()
             yield warning(
                 f"group {group.group_id.hex()[:8]}: {count(each.count, 'order')} by "

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.keys.key_file import write_secret
+from covey.app.checks.examining import examine
 from covey.app.checks.findings import Examined
-from covey.app.checks.local import examine
 from covey.app.checks.metrics import families
 from covey.app.checks.status import status_of
 from covey.app.device.device import open_device

@@ -1,16 +1,47 @@
-"""Checks of readings: configured sensors measure, and doors send readings on."""
+"""Checks of readings: boards answer, configured sensors measure, the vault has room, and doors send readings on."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 from covey.adapters.services import hint_for
-from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
-from covey.app.wording import count, dropped_text, duration
+from covey.app.boards.unnamed_boards import CANNOT_START_HINT
+from covey.app.checks.findings import LEAST_FREE_BYTES, Examined, Level, Seen, error, ok, warning
+from covey.app.telemetry.collecting import vault_place
+from covey.app.wording import count, dropped_text, duration, size_text
 from covey.core.telemetry.drops import Drop
 from covey.limits.doors import DOOR_STANDS_SECONDS
+from covey.ports import UDP_PREFIX
 
 _NAMED = 8
+_MENDED = "correct its covey.json, sensors or firmware, then: covey mcu reset"
+_COPIED = "on the copy: mpremote rm :identity.key, then covey mcu reset, and covey mcu enrol"
+
+
+def boards(device: Examined) -> Iterator[Seen]:
+    """The boards on this machine's ports: there, answering, enrolled."""
+    known = device.status.boards
+    if not known:
+        yield Level.SKIPPED, "no board has been seen", ""
+    for board in known:
+        device_file, is_serial = Path(board.port), not board.port.startswith(UDP_PREFIX)
+        if is_serial and not device_file.exists():
+            yield warning(f"{board.port} is gone", "plug the board in; on another port Covey finds it there")
+        elif is_serial and not os.access(device_file, os.R_OK | os.W_OK):
+            yield error(f"{board.port} cannot be opened", "let the agent's user open it: sudo adduser covey dialout")
+        elif board.trouble:
+            is_copied = any(each.up and each.device == board.device and each is not board for each in known)
+            hint = (_COPIED if is_copied else _MENDED) if board.device else CANNOT_START_HINT
+            yield warning(f"the board on {board.port} reports: {board.trouble}", hint)
+        elif not board.up:
+            yield warning(f"the board on {board.port} is silent", "reset it, or unplug it for a moment")
+        elif not board.enrolled:
+            yield warning(f"the board on {board.port} has no collector", "add it: covey mcu enrol")
+        else:
+            yield ok(f"{board.port}: {board.software}")
 
 
 def sensors(device: Examined) -> Iterator[Seen]:
@@ -80,3 +111,21 @@ def doors(device: Examined) -> Iterator[Seen]:
             yield warning(f"{each.name} has skipped {count(each.gaps, 'part')} of the vault", "covey door status")
     if sending:
         yield ok(f"{count(len(sending), 'door')} forwarding: {', '.join(sending)}")
+
+
+def vault(device: Examined) -> Iterator[Seen]:
+    """A collector's vault: there and writable, with room."""
+    place = vault_place(device.opened)
+    folder = device.folder.path / place
+    if not device.folder.vault_key.exists():
+        yield Level.SKIPPED, "this device is not a collector", ""
+    elif "://" in place:
+        yield ok(f"{place}, {size_text(device.status.landing_bytes)} waiting to be stored")
+    elif not folder.is_dir() or not os.access(folder, os.W_OK):
+        yield error(
+            f"{folder} cannot be written", "check that its disk is mounted and that it belongs to the agent's user"
+        )
+    elif shutil.disk_usage(folder).free < LEAST_FREE_BYTES:
+        yield error(f"{folder}: no room left", "free some space; senders keep their data until then")
+    else:
+        yield ok(f"{folder}, {size_text(device.status.landing_bytes)} waiting to be stored")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from covey.app.checks.examining import examine
 from covey.app.checks.findings import Examined, Finding, Level
-from covey.app.checks.local import examine
 from covey.app.device.verifying import Verified, verify_state
 from covey.app.wording import count
 from covey.cli.device_options import state_folder

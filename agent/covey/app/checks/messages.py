@@ -1,4 +1,4 @@
-"""Checks of files and of the mailbox: there is room, files arrive, and they are what their authors announced."""
+"""Checks of messages and files: what waits, what was lost, the mailbox, and whether files are as announced."""
 
 from __future__ import annotations
 
@@ -7,12 +7,58 @@ from collections.abc import Iterator
 from covey.adapters.sqlite.content import DAMAGED_FILES
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
 from covey.app.content.status import content_status, store_trouble
+from covey.app.documents import DAY_S
 from covey.app.wording import count, size_text
 from covey.core.content.secrets import EpochSecrets
 from covey.core.group.manifest import MAILBOX
-from covey.errors import ConfigurationError, StorageError
+from covey.errors import ConfigurationError, StorageError, UnsupportedError
 
 _NEARLY_FULL = 0.8
+
+
+def outbox(device: Examined) -> Iterator[Seen]:
+    """How full it is, and how long the oldest message has waited."""
+    seen = device.status.outbox
+    line = f"{count(seen.messages, 'message')}, {size_text(seen.bytes)} of {size_text(seen.maximum_bytes)}"
+    if seen.full:
+        yield error(
+            f"{line}: full", "'covey status' shows the recipients; raise outbox.maximum_bytes if the disk has room"
+        )
+    elif seen.nearly_full:
+        yield warning(f"{line}: nearly full", "'covey status' shows the recipients")
+    elif seen.waits_long:
+        yield warning(
+            f"{line}; the oldest waits for {(seen.oldest_seconds or 0) // DAY_S} d",
+            "check whether the recipient is offline: 'covey status' shows it",
+        )
+    else:
+        yield ok(line)
+
+
+def troubles(device: Examined) -> Iterator[Seen]:
+    """What the counters tell of messages that could not be used."""
+    counters = device.status.counters
+    newer = counters.get(f"quarantined_{UnsupportedError.code}", 0)
+    quarantined = sum(value for name, value in counters.items() if name.startswith("quarantined_")) - newer
+    older, lost = counters.get("not_understood", 0), counters.get("lost_messages", 0)
+    if newer:
+        yield warning(
+            f"{count(newer, 'message')} from newer devices in quarantine: this version of Covey does not support them",
+            "upgrade Covey on this device; nothing else waits for these messages",
+        )
+    if older:
+        yield warning(
+            f"older devices have set aside {count(older, 'message')} of this device: they do not support them",
+            "the log names these devices; upgrade Covey on them",
+        )
+    if quarantined:
+        yield warning(
+            f"{count(quarantined, 'message')} in quarantine", "check that all devices have the same version of Covey"
+        )
+    if lost:
+        yield warning(f"senders report {count(lost, 'lost message')}", "their outboxes were full or were deleted")
+    if not (quarantined or newer or older or lost):
+        yield ok("nothing in quarantine, nothing lost")
 
 
 def content(device: Examined) -> Iterator[Seen]:
