@@ -15,10 +15,13 @@ Read `node.py` first, which holds the machines; then the way in (`receiving/`) a
     pairing     the ceremony that admits a stranger
     telemetry   batches of readings
     presence    which devices are online, by beats and wills
+    ephemeral   messages to members that are online, which nobody stores
+    own         a person's own devices
     vault       segments and manifests at rest
     routing     boards behind gateways, and the collectors that telemetry goes to
     receiving   handlers of each type of message
-    orders      permissions of operators; settings and commands
+    orders      permissions of operators, and which orders count
+    settings    settings that operators order, and reports about them
     actions     running the actions that commands name
     content     files of any size
     mailbox     members that keep envelopes for devices that sleep

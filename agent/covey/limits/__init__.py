@@ -16,7 +16,17 @@
     mailbox    Mailboxes: what one stores, for how long, and how much is sent at once.
     telemetry  Telemetry: batches and their content.
     sensors    Sensors that a configuration names: how many, how much they may say, how long they may take.
+    doors      Doors, on this machine alone.
     vault      The vault: segments, manifests, ranges.
+    tables     Tables of the ingest.
+    history    Operations of groups, and how they travel.
+    settings   Settings that operators order, and the reports about them.
+    actions    Actions of owners: their definitions, and what one may take.
+    content    Files: their size, in what portions they travel, and how much a device does for others.
+    ephemeral  Messages that nobody stores: how long they live, and how many there are.
+    alerts     Alerts, on this machine alone.
+    broker     A broker that Covey serves: what one account may have it hold.
+    units      Units of the limits.
 
 `docs/protocol/` lists the ones that a second implementation must share; a test holds the two together.
 """
