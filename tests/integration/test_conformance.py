@@ -24,7 +24,11 @@ _ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'agent'}", "PATH": "/usr/bin:/bin
 
 def _tested(role: str, *breaks: str, wait_s: int = 30) -> tuple[int, dict[str, Any]]:
     """Test the agent; return the exit code and the document."""
-    return _result(role, [*_DEVICE, role, "{state}", "{invite}", *breaks], wait_s)
+    return _result(role, [*_device(role), *breaks], wait_s)
+
+
+def _device(role: str) -> list[str]:
+    return [*_DEVICE, role, "{state}", "{invite}", *(["line={line}"] if role == "gateway" else [])]
 
 
 def _result(role: str, device: Sequence[str], wait_s: int) -> tuple[int, dict[str, Any]]:
@@ -75,6 +79,8 @@ _ADDING, _LOSING = "adding another member", "losing acknowledgements"
 _APPOINTING, _SETTING = "making the device an operator", "having it set something"
 _NEEDING_TWO = "giving an order that needs two operators"
 _GREETING, _PUSHING = "greeting the mailbox", "pushing and pulling blobs"
+_MEETING, _LETTING_IN = "meeting the gateway on its line", "letting the board into the group"
+_SLEEPING = "letting the board sleep"
 _ASKING = "asking the mailbox for what it must refuse"
 
 
@@ -171,6 +177,31 @@ _ASKING = "asking the mailbox for what it must refuse"
             (_ADDING, _GREETING, _PUSHING, "touching another device's inbox"),
             {"own-inbox": "it handed out blobs of another device's inbox"},
         ),
+        (
+            "gateway",
+            ("carries-each-counter-once", "wakes-boards", "believes-any-proof"),
+            (_ADDING, _MEETING, _LETTING_IN, _SLEEPING, "restarting the board"),
+            {
+                "repeats": "it did not forward a link envelope with counter 1",
+                "sleepers": "it handed something down to a board that slept",
+                "proof": "it answered an IDENTIFY whose proof another key signed",
+            },
+        ),
+        (
+            "gateway",
+            ("ignores-what-the-board-takes",),
+            (_ADDING, _MEETING, _LETTING_IN, "sending envelopes for the board"),
+            {
+                "line-bounds": "fragments ahead; the board's window is 2",
+                "board-bounds": "the board takes messages of 1024",
+            },
+        ),
+        (
+            "gateway",
+            ("acknowledges-frames-early",),
+            (_ADDING, _MEETING, _LETTING_IN, "killing the gateway after an acknowledgement on the line"),
+            {"commits": "it had acknowledged an envelope on the line, and lost it by SIGKILL"},
+        ),
     ],
 )
 def test_each_mistake_is_named(
@@ -185,7 +216,7 @@ def test_each_mistake_is_named(
         monkeypatch.setenv(name, value)
     taken = [each for each in STEPS[role] if each[1] in steps]
     assert len(taken) == len(steps)
-    device = [*_DEVICE, role, "{state}", "{invite}", *breaks]
+    device = [*_device(role), *breaks]
     tested = check_device(role, "127.0.0.1:0", device, 12, lambda _: None, steps=taken)
     assert not tested.conformant
     failed = _sentences(tested.document(), "fail")

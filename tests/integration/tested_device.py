@@ -1,6 +1,6 @@
 """Covey's own agent as a device that `covey conformance` tests: as it is, or with rules of the protocol broken.
 
-    python -P -m tests.integration.tested_device ROLE STATE INVITE [BREAKS ...]
+    python -P -m tests.integration.tested_device ROLE STATE INVITE [line=PORT] [BREAKS ...]
     python -P -m tests.integration.tested_device ROLE STATE 'do TASK' [BREAKS ...]
 
 It makes a device in STATE where there is none, joins by INVITE, does what its role does (`sensor` and `member` measure
@@ -14,6 +14,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -35,9 +36,12 @@ from covey.core.link import sealer
 from covey.core.mailbox import service
 from covey.core.mailbox.messages import Notify, PushAck
 from covey.core.routing import routes
-from covey.core.wire import cbor, message
+from covey.core.wire import cbor, envelope, message
 from covey.core.wire.message import NO_GROUP
 from covey.core.wire.sequences import SequenceSet
+from covey_boards import bridge
+from covey_boards.device import identity as board_identity
+from covey_boards.shared import link_machine
 
 
 def _subscribes_to_everything() -> None:
@@ -261,6 +265,55 @@ def _writes_to_boards() -> None:
     vars(routes)["board_member"] = lambda *_: None
 
 
+def _acknowledges_frames_early() -> None:
+    carry, turn = bridge.Bridge._carry, bridge.Bridge.turn
+    kept: list[tuple[float, tuple[Any, ...]]] = []
+
+    def keeping(_: Any, *rest: Any, **names: Any) -> bool:
+        kept.append((time.monotonic() + 3, rest[:4]))
+        return bool(names)
+
+    def storing(self: Any, node: Any, now: Any) -> Any:
+        while kept and time.monotonic() > kept[0][0]:
+            carry(self, *kept.pop(0)[1], node=node, now=now)
+        return turn(self, node, now)
+
+    bridge.Bridge._carry = keeping  # type: ignore[method-assign, assignment]
+    bridge.Bridge.turn = storing  # type: ignore[method-assign]
+
+
+def _carries_each_counter_once() -> None:
+    carry, counters = bridge.Bridge._carry, set[int]()
+
+    def once(self: Any, line: Any, board: Any, recipient: Any, raw: bytes, **rest: Any) -> bool:
+        found = envelope.read_envelope(raw)
+        counter = found.counter if isinstance(found, envelope.LinkEnvelope) else 0
+        if counter in counters:
+            return True
+        counters.update({counter} - {0})
+        return carry(self, line, board, recipient, raw, **rest)
+
+    bridge.Bridge._carry = once  # type: ignore[method-assign, assignment]
+
+
+def _ignores_what_the_board_takes() -> None:
+    receive = link_machine.Link._receive_hello
+
+    def receiving(self: Any, *rest: Any) -> None:
+        receive(self, *rest)
+        self._peer_window, self._peer_message_bytes_max = 8, link_machine.MESSAGE_BYTES_MAX
+
+    link_machine.Link._receive_hello = receiving
+
+
+def _wakes_boards() -> None:
+    bridge.Bridge._take_sleep = lambda *_: None  # type: ignore[method-assign]
+
+
+def _believes_any_proof() -> None:
+    board_identity.noise_key_is_proven = lambda *_: True
+
+
 WRONGS: dict[str, Callable[[], None]] = {
     "subscribes-to-everything": _subscribes_to_everything,
     "starts-clean": _starts_clean,
@@ -281,6 +334,11 @@ WRONGS: dict[str, Callable[[], None]] = {
     "follows-its-own-log": _follows_its_own_log,
     "obeys-one-operator": _obeys_one_operator,
     "writes-to-boards": _writes_to_boards,
+    "acknowledges-frames-early": _acknowledges_frames_early,
+    "carries-each-counter-once": _carries_each_counter_once,
+    "ignores-what-the-board-takes": _ignores_what_the_board_takes,
+    "wakes-boards": _wakes_boards,
+    "believes-any-proof": _believes_any_proof,
     "keeps-deleted-blobs": _keeps_deleted_blobs,
     "deletes-what-was-pulled": _deletes_what_was_pulled,
     "reports-who-pulled": _reports_who_pulled,
@@ -301,10 +359,12 @@ _SETTINGS: dict[str, dict[str, str]] = {
     "member": _MEASURES,
     "collector": {"vault.segment_seconds": "0.3"},
     "operator": {"operations.threshold": "2", "operations.commands": "restart-agent"},
+    "gateway": {"operations.commands": "restart-agent"},
     "mailbox": {"mailbox.serve": "true", "mailbox.maximum_mib": "1"},
 }
 
 
+_LINE = "line="
 _TASKS = {"set": ("setting", "set"), "run": ("order", "run"), "approve": ("order", "approve")}
 """What an operator may be told in a line, and the commands that do it."""
 
@@ -319,7 +379,10 @@ def _do_tasks(role: str, state: str, breaks: list[str]) -> None:
 def run(role: str, state: str, invite: str, breaks: list[str]) -> int:
     """Be the device."""
     for each in breaks:
-        WRONGS[each]()
+        if each.startswith(_LINE):
+            _SETTINGS[role]["bridge.ports"] = each.removeprefix(_LINE)
+        else:
+            WRONGS[each]()
     here = ("--state", state)
     if invite.startswith("do "):
         task, *words = invite.split()[1:]

@@ -166,6 +166,8 @@ class WatchedRelay:
         """Topics that somebody in this process reads, from what `turn` returns."""
         self.holds_answers = False
         """Whether publishes are left without PUBACK for now."""
+        self.is_away = False
+        """Whether every connection is ended at once."""
 
     @property
     def port(self) -> int:
@@ -216,6 +218,9 @@ class WatchedRelay:
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
+        if self.is_away:
+            connection.close()
+            return
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._clients[connection] = _Client(connection)

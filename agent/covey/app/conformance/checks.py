@@ -52,7 +52,8 @@ _ACKNOWLEDGEMENTS, _LOSSES = "6 Acknowledgements", "7 Loss records"
 _LINK, _INVITES = "8 The link", "10 Invites"
 _TELEMETRY, _GROWTH, _HOLD, _HEADS = "11 Telemetry", "34 Growth", "35 Which manifests hold", "24 Heads"
 _HISTORY, _SETTINGS, _COMMANDS = "23 History", "26 Settings", "27 Commands"
-_ORDERS, _LINE, _MAILBOX = "25 Orders", "18 The line between board and gateway", "32 Mailbox"
+_ORDERS, _MAILBOX = "25 Orders", "32 Mailbox"
+_LINE, _FORWARDING = "18 The line between board and gateway", "19 Forwarding"
 
 SENSOR = (
     Requirement("mqtt", _RELAY, "connect with MQTT 5, and send packets that follow it"),
@@ -169,7 +170,35 @@ MAILBOX = (
     Requirement("revocation", _MAILBOX, "confirm a removal, and ignore the removed device from then on"),
 )
 
-ROLES = {"sensor": SENSOR, "member": MEMBER, "collector": COLLECTOR, "operator": OPERATOR, "mailbox": MAILBOX}
+GATEWAY = (
+    *_BASE,
+    Requirement("line", _LINE, "bring the line up, and again with a board that has restarted"),
+    Requirement("line-bounds", _LINE, "heed the board's frame size, window and message size"),
+    Requirement("line-noise", _LINE, "go on after bytes that are no frame"),
+    Requirement("line-repeats", _LINE, "send a frame again that the board does not acknowledge"),
+    Requirement("proof", _LINE, "drop an IDENTIFY whose proof does not verify"),
+    Requirement("time", _LINE, "tell a board the time when it identifies itself"),
+    Requirement("enrols", _LINE, "tell a board of its group first the operators, then the collector"),
+    Requirement("carries", _FORWARDING, "forward a board's envelope, byte for byte, to the recipient that it names"),
+    Requirement("repeats", _FORWARDING, "forward what a board repeats, with whatever number or counter"),
+    Requirement("outsiders", _FORWARDING, "forward nothing to a device outside of the board's group"),
+    Requirement("commits", _LINE, "acknowledge on the line only what SIGKILL cannot lose"),
+    Requirement("delivers", _FORWARDING, "hand down what a FORWARD brings for a board on its line"),
+    Requirement("board-bounds", _FORWARDING, "hand down nothing that is longer than the board takes"),
+    Requirement("strangers", _FORWARDING, "hand down nothing of devices outside of the board's group"),
+    Requirement("sleepers", _FORWARDING, "keep the newest four of each author for a board that sleeps"),
+    Requirement("orders", _LINE, "hand down an order for the board that counts"),
+    Requirement("order-results", _LINE, "report the result that the board has signed to the order's author"),
+)
+
+ROLES = {
+    "sensor": SENSOR,
+    "member": MEMBER,
+    "collector": COLLECTOR,
+    "operator": OPERATOR,
+    "mailbox": MAILBOX,
+    "gateway": GATEWAY,
+}
 
 
 class RequirementResults:

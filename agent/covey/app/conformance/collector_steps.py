@@ -27,7 +27,8 @@ _BOOT_ID = bytes.fromhex("c0ffee00c0ffee00")
 _MINUTE_US = 60_000_000
 
 
-def _batch(number: int) -> bytes:
+def write_batch(number: int) -> bytes:
+    """Return the body of a TELEMETRY message."""
     builder = BatchBuilder()
     builder.add("conformance/temperature", "Cel", _MINUTE_US, 20.0 + number / 8)
     now_us = time.time_ns() // 1_000
@@ -41,7 +42,7 @@ def _take_number(test: DeviceTest) -> LinkSeq:
 
 
 def _write(test: DeviceTest, number: LinkSeq, body: bytes | None = None) -> bytes:
-    content = _batch(number) if body is None else body
+    content = write_batch(number) if body is None else body
     recipient = test.device().signing_public
     return test.companion.write(MessageType.TELEMETRY, recipient, content, number, group_id=test.group_id)
 
@@ -118,7 +119,7 @@ def _forge_batch(test: DeviceTest) -> None:
     number, recipient = _take_number(test), test.device().signing_public
     signer = test.stranger.identity
     forged = test.companion.write(
-        MessageType.TELEMETRY, recipient, _batch(number + 1_000), number, group_id=test.group_id, signer=signer
+        MessageType.TELEMETRY, recipient, write_batch(number + 1_000), number, group_id=test.group_id, signer=signer
     )
     after = time.monotonic()
     test.companion.send(test.device(), forged)

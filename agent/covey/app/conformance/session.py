@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from covey.adapters.foreign_device import ForeignDevice
 from covey.adapters.mqtt.watched_relay import ClientPublished, WatchedRelay
 from covey.adapters.own_addresses import own_addresses
+from covey.adapters.serial_line import SerialLine
 from covey.adapters.state_folder import StateFolder
+from covey.app.conformance.board import Board
 from covey.app.conformance.checks import ROLES, RequirementResults
 from covey.app.conformance.observer import Observer, SeenMessage
 from covey.app.conformance.peers import Companion, Peer
@@ -61,12 +63,15 @@ class DeviceTest:
     """Relay, peers and the device, from the invite to the last check."""
 
     def __init__(
-        self, folder: Path, role: str, address: tuple[str, int], command: Sequence[str], wait_s: float
+        self, folder: Path, role: str, address: tuple[str, int], command: Sequence[str], wait_s: float, line: str = ""
     ) -> None:
-        """Prepare a test in an empty folder. `command` may hold `{invite}` and `{state}`; empty: a person starts it.
+        """Prepare a test in an empty folder.
+
+        `command` may hold `{invite}`, `{state}` and `{line}`; if it is empty, a person starts the device. `line` is the
+        serial port that leads to a gateway, where it is not a pseudo terminal of this test.
 
         Raises:
-            ConfigurationError: the address cannot be listened on.
+            ConfigurationError: the address cannot be listened on, or the port cannot be opened.
         """
         self.role, self.wait_s, self._folder = role, wait_s, folder
         self._command, self._host = list(command), address[0]
@@ -84,6 +89,12 @@ class DeviceTest:
             Companion(self.relay, self._delivered, secrets.token_bytes, _wall_us) for _ in range(3)
         )
         self.program: ForeignDevice | None = None
+        self._line: SerialLine | None = None
+        self._board: Board | None = None
+        if role == "gateway":
+            self._line = SerialLine(line)
+            self._closing.callback(self._line.close)
+            self._board = Board(self._line, secrets.token_bytes)
         self._forbidden_topics = {inbox_topic(self.stranger.key)}
         self.group_id = self._found_group()
         self.invite = self._write_invite()
@@ -120,7 +131,8 @@ class DeviceTest:
 
         def write(node: Node, now: Now) -> None:
             invite = node.joining.invite(self.group_id, capabilities, url, now.wall_us)
-            named = {"member": (self.peer.key,), "operator": (self.peer.key, self.companion.key)}.get(self.role, ())
+            named = [self.peer.key] if self.role in {"member", "operator", "gateway"} else []
+            named += [self.companion.key] if self.role == "operator" else []
             written.append(replace(invite, operators=tuple(sorted(named))).to_uri())
 
         self.peer.do(write)
@@ -130,7 +142,15 @@ class DeviceTest:
         if self.seen.device is not None and topic == inbox_topic(self.seen.device):
             self.seen.delivered()
 
+    @property
+    def board(self) -> Board:
+        """The board at the gateway's line."""
+        assert self._board is not None
+        return self._board
+
     def _turn(self) -> None:
+        if self._board is not None:
+            self._board.turn()
         for event in self.relay.turn(_TURN_S):
             known = len(self.seen.received)
             self.seen.take(event)
@@ -217,7 +237,7 @@ class DeviceTest:
         self.report = report
         if self._command:
             state = str(self._folder / "device")
-            words = [each.replace("{invite}", self.invite).replace("{state}", state) for each in self._command]
+            words = [self._filled_in(each, state) for each in self._command]
             self.program = ForeignDevice(words, self._folder / "device.log")
             self.program.start()
             self.report("started the device; it joins")
@@ -238,6 +258,10 @@ class DeviceTest:
             raise StepError
         if not self.until(lambda: not self.peer.waits_for(self.device().signing_public)):
             findings.fails("acknowledges", "it did not acknowledge the GROUP_MANIFEST that let it in")
+
+    def _filled_in(self, word: str, state: str) -> str:
+        line = "" if self._line is None else self._line.name
+        return word.replace("{invite}", self.invite).replace("{state}", state).replace("{line}", line)
 
     def _is_member(self) -> bool:
         key = self.seen.device

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.conformance import collector_steps, mailbox_steps, member_steps, operator_steps, sensor_steps
+from covey.app.conformance import (
+    collector_steps,
+    gateway_steps,
+    mailbox_steps,
+    member_steps,
+    operator_steps,
+    sensor_steps,
+)
 from covey.app.conformance.checks import RequirementResult
 from covey.app.conformance.session import DeviceEndedError, DeviceTest, StepError
 from covey.errors import UsageError
@@ -60,6 +67,10 @@ STEPS: dict[str, tuple[Step, ...]] = {
         *(*sensor_steps.RECEIVING, *member_steps.HEADS, *mailbox_steps.KEEPING, *sensor_steps.RELAY_RESTART),
         *(*mailbox_steps.RESTARTS, *member_steps.REMOVAL, *mailbox_steps.REMOVED, *sensor_steps.LAST),
     ),
+    "gateway": (
+        *(*sensor_steps.RECEIVING, *member_steps.HEADS, *gateway_steps.CARRYING, *sensor_steps.RELAY_RESTART),
+        *(*gateway_steps.RESTARTS, *member_steps.REMOVAL, *sensor_steps.LAST),
+    ),
 }
 """The steps of a test by the device's role, each with what it is called while it runs."""
 
@@ -71,14 +82,16 @@ def check_device(
     wait_s: float,
     report: Callable[[str], None],
     *,
+    line: str = "",
     steps: Sequence[Step] | None = None,
 ) -> ConformanceReport:
     """Play relay and peers for a device of a role; `report` gets what happens, and what a person has to do.
 
-    The device joins, then the test takes the steps; by default, all `STEPS` of the role.
+    The device joins, then the test takes the steps; by default, all `STEPS` of the role. `line` is the serial port that
+    leads to a gateway; by default, a pseudo terminal.
 
     Raises:
-        ConfigurationError: the address cannot be listened on.
+        ConfigurationError: the address cannot be listened on, or the port cannot be opened.
         UsageError: no address, no such program, or too short a time.
     """
     if wait_s < _SHORTEST_S:
@@ -86,7 +99,7 @@ def check_device(
     address = _address(listen)
     with (
         tempfile.TemporaryDirectory(prefix="covey-conformance-") as folder,
-        closing(DeviceTest(Path(folder), role, address, command, wait_s)) as session,
+        closing(DeviceTest(Path(folder), role, address, command, wait_s, line)) as session,
     ):
         with suppress(StepError):
             session.let_join(report)

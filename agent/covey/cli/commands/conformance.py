@@ -27,12 +27,18 @@ def add_arguments(parser: Parser) -> None:
     )
     seconds_option(parser, "--timeout", "longest time to wait in one step (default: 60)", 60.0)
     parser.add_argument("--list", action="store_true", help="list the checks of the role, and test nothing")
+    parser.add_argument(
+        "--line",
+        default="",
+        metavar="PORT",
+        help="with --role gateway: serial port that leads to it (default: a new terminal, {line})",
+    )
     json_option(parser)
     parser.add_argument(
         "program",
         nargs="*",
         metavar="COMMAND",
-        help="after --: program of the device; {invite} and {state} are replaced",
+        help="after --: program of the device; {invite}, {state} and {line} are replaced",
     )
 
 
@@ -43,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     from covey.app.conformance.testing import check_device  # a light command loads no relay
 
     report = partial(print, file=sys.stderr, flush=True)
-    tested = check_device(options.role, options.listen, options.program, options.timeout, report)
+    tested = check_device(options.role, options.listen, options.program, options.timeout, report, line=options.line)
     if options.json:
         print_json(tested.document())
     else:
