@@ -1,10 +1,10 @@
 """Covey's own agent as a device that `covey conformance` tests: as it is, or with rules of the protocol broken.
 
-    python -P -m tests.integration.tested_device ROLE STATE INVITE [line=PORT] [BREAKS ...]
+    python -P -m tests.integration.tested_device ROLE STATE INVITE [line=PORT] [relay=URL] [BREAKS ...]
     python -P -m tests.integration.tested_device ROLE STATE 'do TASK' [BREAKS ...]
 
-It makes a device in STATE where there is none, joins by INVITE, does what its role does (`sensor` and `member` measure
-several times a second), and runs until it is killed. BREAKS are names of `WRONGS`.
+It makes a device in STATE where there is none, joins by INVITE (or by a code, at URL), does what its role does
+(`sensor` and `member` measure several times a second), and runs until it is killed. BREAKS are names of `WRONGS`.
 """
 
 from __future__ import annotations
@@ -364,7 +364,7 @@ _SETTINGS: dict[str, dict[str, str]] = {
 }
 
 
-_LINE = "line="
+_LINE, _RELAY = "line=", "relay="
 _TASKS = {"set": ("setting", "set"), "run": ("order", "run"), "approve": ("order", "approve")}
 """What an operator may be told in a line, and the commands that do it."""
 
@@ -381,6 +381,8 @@ def run(role: str, state: str, invite: str, breaks: list[str]) -> int:
     for each in breaks:
         if each.startswith(_LINE):
             _SETTINGS[role]["bridge.ports"] = each.removeprefix(_LINE)
+        elif each.startswith(_RELAY):
+            _JOIN[:] = [*_JOIN, "--relay", each.removeprefix(_RELAY)]
         else:
             WRONGS[each]()
     here = ("--state", state)

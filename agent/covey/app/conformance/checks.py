@@ -107,6 +107,7 @@ MEMBER = (
     Requirement("conflict", _HOLD, "settle two rival manifests as the rules say"),
     Requirement("removal", _HOLD, "take a removal with its new epoch, and send nothing more to the removed device"),
     Requirement("presence", "22 Presence", "send signs of life to its collector", mandatory=False),
+    Requirement("code", "36 Pairing", "join by the words of a code, where strangers speak, too", mandatory=False),
 )
 
 _DELIVERING = {
@@ -117,7 +118,7 @@ _DELIVERING = {
 
 _BASE = (
     *(each for each in SENSOR if each.name not in _DELIVERING),
-    *(each for each in MEMBER if each.name in {"heads", "removal"}),
+    *(each for each in MEMBER if each.name in {"heads", "removal", "code"}),
 )
 """What every device that need not measure is checked for, whatever its role is."""
 

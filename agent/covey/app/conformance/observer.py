@@ -53,6 +53,7 @@ SETTLED_S = 4.0
 
 _HEADS = {MessageType.ACK, MessageType.PRESENCE, MessageType.HEADS}
 _OF_THE_LINK = {MessageType.LINK, MessageType.LOSS, MessageType.RESUME}
+_ENROLMENT = "enrol"
 _INBOX, _PAIR = "covey/1/in/", "covey/1/pair/"
 
 
@@ -146,6 +147,9 @@ class Observer:
         if event.protocol != 5:
             findings.fails("mqtt", f"it speaks version {event.protocol} of MQTT's protocol, not 5")
             return
+        if event.user_name == _ENROLMENT:
+            self._enrols(event)
+            return
         self.connections += 1
         self.connected_at = self.answering_since = time.monotonic()
         self.owed = 0  # what was under way is delivered again, or forgotten with the session
@@ -165,11 +169,24 @@ class Observer:
         wrong = " and ".join(filter(None, (clean, short)))
         findings.holds("session", seen=not wrong, failed=f"it asked for {wrong}; the section wants 0 and {SESSION_S} s")
 
+    def _enrols(self, event: ClientConnected) -> None:
+        """Judge the connection on which a device without an account pairs by a code (36 Pairing)."""
+        kept = event.clean_start or event.session_expiry_s
+        wrong = (
+            f"its connection as `enrol` has the client id '{printable(event.client_id)[:70]}', not `enrol`"
+            if event.client_id != _ENROLMENT
+            else "its connection as `enrol` asks for something else than Clean Start 0 and a Session Expiry of 0"
+            if kept
+            else ""
+        )
+        self.findings.holds("code", seen=not wrong, failed=wrong)
+
     def _subscribed(self, event: ClientSubscribed) -> None:
-        self.subscribed += 1
+        enrols = event.user_name == _ENROLMENT
+        self.subscribed += not enrols
         own = _INBOX + event.user_name
         wrong = ""
-        if event.topic != own and not event.topic.startswith(_PAIR):
+        if not event.topic.startswith(_PAIR) and (enrols or event.topic != own):
             wrong = f"it subscribed to '{printable(event.topic)[:100]}', which is not its own inbox"
         elif event.qos != 1:
             wrong = f"it asked for its inbox with QoS {event.qos}"

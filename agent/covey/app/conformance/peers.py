@@ -8,9 +8,12 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
 from covey.adapters.mqtt.watched_relay import MAXIMUM_PACKET_BYTES, WatchedRelay
+from covey.adapters.word_list import draw_code
+from covey.app.loop.pairing_role import PairingWhenInvited
 from covey.app.loop.relays import Relays
 from covey.app.loop.runtime import Runtime
 from covey.core import crypto
@@ -22,6 +25,7 @@ from covey.core.ids import INCARNATION_BYTES, DeviceKey, GroupId, Incarnation, L
 from covey.core.link.link_keys import LinkTerms
 from covey.core.link.state import LinkState
 from covey.core.orders.authority import weigh_orders
+from covey.core.pairing.pending import Pairing
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire import cbor
 from covey.core.wire.envelope import seal, seal_by_link
@@ -29,17 +33,20 @@ from covey.core.wire.imprints import imprint_of
 from covey.core.wire.message import NO_GROUP, Acknowledgement, Message, MessageType, write_message
 from covey.core.wire.sequences import SequenceSet
 from covey.core.wire.topics import inbox_topic
+from covey.limits.pairing import RENDEZVOUS_NUMBERS
 from covey.ports import Delivered, RelayUp, Released
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from covey.app.device.device import Device
+    from covey.app.loop.pairing_host import PairingHost
     from covey.core.history.body import OperationBody
     from covey.core.ids import ManifestHash, OperationId
     from covey.core.node import Node
     from covey.core.now import Now
     from covey.core.orders.authority import Pins
+    from covey.core.pairing.invite import Invite
     from covey.core.presence.heartbeat import LastWill
     from covey.ports import PublishRefusal, RelayEvent
 
@@ -59,6 +66,7 @@ class _PeerRelay:
         self._deliver: Callable[[RelayEvent], None] = lambda _: None
         self._handle = 0
         self.muted = False
+        self.rendezvous: set[str] = set()
 
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
         self._deliver = deliver
@@ -76,7 +84,10 @@ class _PeerRelay:
         self._deliver(Delivered(self.name, (1, 0), topic, payload))
 
     def listen(self, topics: Collection[str]) -> None:
-        """Meet nobody: the test's invites have no rendezvous."""
+        """Meet joiners at these rendezvous."""
+        self._relay.local_topics -= self.rendezvous
+        self.rendezvous = set(topics)
+        self._relay.local_topics |= self.rendezvous
 
     def acknowledge(self, delivered: Delivered) -> None:
         """Keep nothing that could be forgotten."""
@@ -122,7 +133,12 @@ class Peer:
     """The product as the inviter, the collector and the operator of the device that is tested."""
 
     def __init__(
-        self, device: Device, relay: WatchedRelay, delivered: Callable[[str], None], rng: Callable[[int], bytes]
+        self,
+        device: Device,
+        relay: WatchedRelay,
+        relay_url: str,
+        delivered: Callable[[str], None],
+        rng: Callable[[int], bytes],
     ) -> None:
         """Take a device that has just been made; `delivered` gets the topic of each publish."""
         self._device = device
@@ -132,15 +148,27 @@ class Peer:
         self._events: list[RelayEvent] = []
         self.reports: list[str] = []
         start = LinkState.of_start(self.identity, rng, _EARLY_LINKS)
+
+        def pairing_host() -> PairingHost:
+            from covey.app.loop.pairing_host import HostFacts, PairingHost  # which needs the packages of codes
+
+            facts = HostFacts(device.config.label, relay_url)
+            return PairingHost(device.store, self._relay, facts, rng, self._note)
+
+        pairing = PairingWhenInvited(device.store, pairing_host)
         self._runtime = Runtime(
             device.store,
             self._relays,
             device.clock,
             lambda state: device.make_node(lands_telemetry=True, state=state or start),
-            [_Landing(device)],
-            lambda level, line: self.reports.append(f"{level}: {line}"),
+            [_Landing(device), pairing],
+            self._note,
+            rendezvous=pairing.receive,
         )
         self._relays.start(self._events.append)
+
+    def _note(self, level: str, line: str) -> None:
+        self.reports.append(f"{level}: {line}")
 
     @property
     def key(self) -> DeviceKey:
@@ -161,8 +189,34 @@ class Peer:
         """Have the relay lose all that it says from now on, or nothing more."""
         self._relay.muted = muted
 
+    def open_code(self, invite: Invite) -> str:
+        """Let in whoever comes by the words of a new code, in the place of an invite; return the code.
+
+        Raises:
+            MissingPackageError: a package that codes need is not there.
+        """
+        number = 1 + secrets.randbelow(RENDEZVOUS_NUMBERS)
+        code = str(draw_code(secrets.randbelow, number))
+        place = (invite.secret_hash, number, code, invite.secret, invite.expires_at_us, True)
+        with self._device.store.transaction():
+            pairing = Pairing(*place, operators=invite.operators)
+            self._device.store.pairings.open(pairing, self._device.now().wall_us)
+        return code
+
+    def pairing_ending(self) -> str:
+        """Return how the ceremony ended; empty while it has not."""
+        return next((each.ended or "" for each in self._device.store.pairings.all()), "")
+
+    def is_met_at(self, topic: str) -> bool:
+        """Say whether what is published there is for it."""
+        return topic == inbox_topic(self.key) or topic in self._relay.rendezvous
+
+    def publish(self, topic: str, payload: bytes) -> None:
+        """Publish something that no device of the group has written."""
+        self._relay.publish(topic, payload)
+
     def receive(self, topic: str, payload: bytes) -> None:
-        """Take what was published to its inbox, in the next turn."""
+        """Take what was published to its inbox or its rendezvous, in the next turn."""
         self._relay.receive(topic, payload)
 
     def turn(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,12 +23,17 @@ from covey.app.conformance.observer import Observer, SeenMessage
 from covey.app.conformance.peers import Companion, Peer
 from covey.app.device.creating import create_device
 from covey.app.device.device import open_device
+from covey.app.pairing.inviting import codes_can_be_drawn
 from covey.core.group.manifest import COLLECTOR, MAILBOX
 from covey.core.ids import LinkSeq
+from covey.core.pairing.ceremony import Ending
+from covey.core.pairing.messages import Reason, Refusal, from_wire, to_wire
+from covey.core.pake import Side
 from covey.core.wire import cbor
 from covey.core.wire.imprints import imprint_of
 from covey.core.wire.message import MessageType
-from covey.core.wire.topics import inbox_topic
+from covey.core.wire.topics import inbox_topic, is_rendezvous, rendezvous_topic
+from covey.errors import RemoteError
 from covey.limits.pairing import INVITE_US
 
 if TYPE_CHECKING:
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
     from covey.core.ids import DeviceKey, GroupId
     from covey.core.node import Node
     from covey.core.now import Now
+    from covey.core.pairing.invite import Invite
     from covey.core.wire.message import Acknowledgement, Message
 
 _TURN_S = 0.02
@@ -49,6 +55,12 @@ _CAPABILITIES = {COLLECTOR, MAILBOX}
 
 def _wall_us() -> int:
     return time.time_ns() // 1_000
+
+
+def _filled_in(word: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        word = word.replace(name, value)
+    return word
 
 
 class StepError(Exception):
@@ -82,9 +94,9 @@ class DeviceTest:
         self._closing.callback(self.relay.close)
         state = StateFolder.at(folder / "peer")
         create_device(state, "conformance peer", with_passphrase=False)
-        self.peer = Peer(
-            self._closing.enter_context(open_device(state)), self.relay, self._delivered, secrets.token_bytes
-        )
+        device = self._closing.enter_context(open_device(state))
+        self._relay_url = self._find_url()
+        self.peer = Peer(device, self.relay, self._relay_url, self._delivered, secrets.token_bytes)
         self.companion, self.other, self.stranger = (
             Companion(self.relay, self._delivered, secrets.token_bytes, _wall_us) for _ in range(3)
         )
@@ -95,6 +107,7 @@ class DeviceTest:
             self._line = SerialLine(line)
             self._closing.callback(self._line.close)
             self._board = Board(self._line, secrets.token_bytes)
+        self._is_disturbed = False
         self._forbidden_topics = {inbox_topic(self.stranger.key)}
         self.group_id = self._found_group()
         self.invite = self._write_invite()
@@ -121,19 +134,21 @@ class DeviceTest:
         self.seen.group_id = self.companion.group_id = self.other.group_id = founded[0]
         return founded[0]
 
-    def _write_invite(self) -> str:
+    def _find_url(self) -> str:
         host = self._host
         if host in {"0.0.0.0", "::", ""}:  # noqa: S104 - what people ask to listen on; a device needs an address
             host = next(iter(own_addresses()), "127.0.0.1")
-        url = f"mqtt://{f'[{host}]' if ':' in host else host}:{self.relay.port}"
-        written: list[str] = []
+        return f"mqtt://{f'[{host}]' if ':' in host else host}:{self.relay.port}"
+
+    def _write_invite(self) -> Invite:
+        written: list[Invite] = []
         capabilities = (self.role,) if self.role in _CAPABILITIES else ()
+        named = [self.peer.key] if self.role in {"member", "operator", "gateway"} else []
+        named += [self.companion.key] if self.role == "operator" else []
 
         def write(node: Node, now: Now) -> None:
-            invite = node.joining.invite(self.group_id, capabilities, url, now.wall_us)
-            named = [self.peer.key] if self.role in {"member", "operator", "gateway"} else []
-            named += [self.companion.key] if self.role == "operator" else []
-            written.append(replace(invite, operators=tuple(sorted(named))).to_uri())
+            invite = node.joining.invite(self.group_id, capabilities, self._relay_url, now.wall_us)
+            written.append(replace(invite, operators=tuple(sorted(named))))
 
         self.peer.do(write)
         return written[0]
@@ -155,7 +170,8 @@ class DeviceTest:
             known = len(self.seen.received)
             self.seen.take(event)
             if isinstance(event, ClientPublished):
-                if event.topic == inbox_topic(self.peer.key):
+                if self.peer.is_met_at(event.topic):
+                    self._disturb(event)
                     self.peer.receive(event.topic, event.payload)
                 if event.topic in self._forbidden_topics:
                     self.findings.fails("non-member", "it answered a device that shares no group with it")
@@ -165,6 +181,17 @@ class DeviceTest:
                         member.acknowledge(each.message, self.device())
         self.peer.turn()
         self.seen.settle()
+
+    def _disturb(self, event: ClientPublished) -> None:
+        """Answer the first message at a rendezvous as a stranger does there, whose word ends nothing."""
+        if self._is_disturbed or not is_rendezvous(event.topic):
+            return
+        with suppress(RemoteError):
+            said = from_wire(event.payload)
+            self._is_disturbed = True
+            topic = rendezvous_topic(int(event.topic.split("/")[-2]), Side.JOINER)
+            for payload in (b"no message", to_wire(Refusal(said.session, Reason.WRONG_CODE))):
+                self.peer.publish(topic, payload)
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
         """Turn until something holds; return whether it came to hold in time.
@@ -237,12 +264,19 @@ class DeviceTest:
         self.report = report
         if self._command:
             state = str(self._folder / "device")
-            words = [self._filled_in(each, state) for each in self._command]
+            filled = {"{invite}": self.invite.to_uri(), "{state}": state, "{relay}": self._relay_url}
+            filled["{line}"] = "" if self._line is None else self._line.name
+            if any("{code}" in each for each in self._command):
+                filled["{code}"] = self.peer.open_code(self.invite)
+            words = [_filled_in(each, filled) for each in self._command]
             self.program = ForeignDevice(words, self._folder / "device.log")
             self.program.start()
             self.report("started the device; it joins")
         else:
-            self.report(f"have the device join with this invite: {self.invite}")
+            if codes_can_be_drawn():
+                code = self.peer.open_code(self.invite)
+                self.report(f"have the device join with the code {code} at the relay {self._relay_url}, or")
+            self.report(f"have the device join with this invite: {self.invite.to_uri()}")
         seen, findings = self.seen, self.findings
         if not self.connects_after(0):
             findings.fails("mqtt", "it did not connect with MQTT 5 in time")
@@ -250,18 +284,20 @@ class DeviceTest:
         if not self.until(lambda: seen.subscribed > 0):
             findings.fails("subscription", "it did not subscribe to its inbox")
         if not self.until(lambda: self.received(MessageType.JOIN, 0.0) is not None):
-            findings.fails("join", "it sent no JOIN to the inviter")
+            ending = self.peer.pairing_ending()
+            by_code = f"; the ceremony of the code ended: {ending}" if ending else ""
+            findings.fails("join", f"it sent no JOIN to the inviter{by_code}")
             raise StepError
         is_member = self.until(self._is_member)
         refused = next((line for line in self.peer.reports if "dropped an envelope" in line), "its JOIN was refused")
         if not findings.holds("join", seen=is_member, failed=f"the inviter did not let it in: {refused}"):
             raise StepError
+        if self._is_disturbed and self.until(lambda: self.peer.pairing_ending() != ""):
+            ending = self.peer.pairing_ending()
+            failed = f"the ceremony of its code ended: {ending}"
+            findings.holds("code", seen=ending == Ending.PAIRED.value, failed=failed)
         if not self.until(lambda: not self.peer.waits_for(self.device().signing_public)):
             findings.fails("acknowledges", "it did not acknowledge the GROUP_MANIFEST that let it in")
-
-    def _filled_in(self, word: str, state: str) -> str:
-        line = "" if self._line is None else self._line.name
-        return word.replace("{invite}", self.invite).replace("{state}", state).replace("{line}", line)
 
     def _is_member(self) -> bool:
         key = self.seen.device
