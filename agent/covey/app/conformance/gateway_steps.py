@@ -337,8 +337,8 @@ def _restart_board(test: DeviceTest) -> None:
             raise StepError
         tag, key = secrets.token_bytes(16), secrets.token_bytes(32)
         number = test.other.last = LinkSeq(1)
-        told = test.other.write(MessageType.LINK, test.peer.key, cbor.encode([tag, key]), number)
-        _carry(test, test.other.sealed(told, test.peer.identity.keys))
+        announced = test.other.write(MessageType.LINK, test.peer.key, cbor.encode([tag, key]), number)
+        _carry(test, test.other.sealed(announced, test.peer.identity.keys))
         _, message = _next_batch(test)
         envelope = seal_by_link(message, key, tag, 1)
         came = _carry(test, envelope) and _was_forwarded(test, envelope)

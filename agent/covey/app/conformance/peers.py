@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING
 
 from covey.adapters.mqtt.watched_relay import MAXIMUM_PACKET_BYTES, WatchedRelay
@@ -141,7 +140,7 @@ class Peer:
         rng: Callable[[int], bytes],
     ) -> None:
         """Take a device that has just been made; `delivered` gets the topic of each publish."""
-        self._device = device
+        self._device, self._rng = device, rng
         self.identity = device.node.identity
         self._relay = _PeerRelay(relay, delivered)
         self._relays = Relays([self._relay])
@@ -195,13 +194,16 @@ class Peer:
         Raises:
             MissingPackageError: a package that codes need is not there.
         """
-        number = 1 + secrets.randbelow(RENDEZVOUS_NUMBERS)
-        code = str(draw_code(secrets.randbelow, number))
-        place = (invite.secret_hash, number, code, invite.secret, invite.expires_at_us, True)
+
+        def below(most: int) -> int:
+            return int.from_bytes(self._rng(8), "big") % most
+
+        code = draw_code(below, 1 + below(RENDEZVOUS_NUMBERS))
+        place = (invite.secret_hash, code.number, str(code), invite.secret, invite.expires_at_us, True)
         with self._device.store.transaction():
             pairing = Pairing(*place, operators=invite.operators)
             self._device.store.pairings.open(pairing, self._device.now().wall_us)
-        return code
+        return str(code)
 
     def pairing_ending(self) -> str:
         """Return how the ceremony ended; empty while it has not."""

@@ -92,10 +92,12 @@ def check_device(
 
     Raises:
         ConfigurationError: the address cannot be listened on, or the port cannot be opened.
-        UsageError: no address, no such program, or too short a time.
+        UsageError: no address, no such program, too short a time, or a line for a role without one.
     """
     if wait_s < _SHORTEST_S:
         raise UsageError(f"--timeout {wait_s:g} is too short", hint=f"give every step {_SHORTEST_S:g} s at least")
+    if line and role != "gateway":
+        raise UsageError(f"a device of role {role} has no board", hint="--line goes with --role gateway")
     address = _address(listen)
     with (
         tempfile.TemporaryDirectory(prefix="covey-conformance-") as folder,

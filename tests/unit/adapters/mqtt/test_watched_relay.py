@@ -110,6 +110,18 @@ def test_a_session_keeps_messages_and_a_restart_forgets_it(relay: WatchedRelay, 
     back.client.stop()
 
 
+def test_nobody_connects_while_it_is_away(relay: WatchedRelay, client: _Client) -> None:
+    relay.is_away = True
+    relay.restart()
+    client.next(RelayDown)
+    client.observed.clear()
+    for _ in range(20):
+        client.observed += relay.turn(0.02)
+    assert not any(isinstance(event, ClientConnected) for event in client.observed)
+    relay.is_away = False
+    client.next(RelayUp)
+
+
 def test_publishes_stay_unanswered_while_it_holds_answers(relay: WatchedRelay, client: _Client) -> None:
     relay.holds_answers = True
     taken = [client.client.publish(INBOX, bytes([each])) for each in range(RECEIVE_MAXIMUM + 1)]

@@ -143,6 +143,29 @@ def test_the_observer_judges_subscriptions(seen: _Seen, event: Any, check: str, 
     assert sentence in seen.failed().get(check, "")
 
 
+def test_the_connection_on_which_a_device_pairs_by_a_code_is_judged(seen: _Seen) -> None:
+    connections, subscribed = seen.observer.connections, seen.observer.subscribed
+    seen.observer.take(ClientConnected(5, "enrol", "enrol", False, 0))
+    seen.observer.take(ClientSubscribed("enrol", "covey/1/pair/42/b", 1, False))
+    assert seen.failed() == {}
+    assert (seen.observer.connections, seen.observer.subscribed) == (connections, subscribed)
+    seen.observer.take(ClientSubscribed("enrol", "covey/1/in/enrol", 1, False))
+    assert "which is not its own inbox" in seen.failed()["subscription"]
+
+
+@pytest.mark.parametrize(
+    ("event", "sentence"),
+    [
+        (ClientConnected(5, NAME, "enrol", False, 0), "not `enrol`"),
+        (ClientConnected(5, "enrol", "enrol", False, SESSION_S), "Clean Start 0 and a Session Expiry of 0"),
+        (ClientConnected(5, "enrol", "enrol", True, 0), "Clean Start 0 and a Session Expiry of 0"),
+    ],
+)
+def test_an_enrolment_connection_that_asks_for_something_else_is_named(seen: _Seen, event: Any, sentence: str) -> None:
+    seen.observer.take(event)
+    assert sentence in seen.failed()["code"]
+
+
 @pytest.mark.parametrize(
     ("how", "check", "sentence"),
     [
