@@ -195,7 +195,7 @@ _ASKING = "asking the mailbox for what it must refuse"
             ("ignores-what-the-board-takes",),
             (_ADDING, _MEETING, _LETTING_IN, "sending envelopes for the board"),
             {
-                "line-bounds": "fragments ahead; the board's window is 2",
+                "line-bounds": "fragments ahead of a window of 2",
                 "board-bounds": "the board takes messages of 1024",
             },
         ),

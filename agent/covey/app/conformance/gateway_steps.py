@@ -10,7 +10,6 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from covey.app.conformance.board import MESSAGE_BYTES
 from covey.app.conformance.collector_steps import write_batch
 from covey.app.conformance.sensor_steps import QUIET_S
 from covey.app.conformance.session import StepError
@@ -51,7 +50,7 @@ _SLEEP_MS = 600_000
 def _identify(test: DeviceTest, collector: bytes, signer: crypto.Identity | None = None) -> int:
     own = test.other.identity
     proof = crypto.sign(_BOARD_DOMAIN, own.noise_public, signer or own)
-    return test.board.say(IDENTIFY, own.signing_public, own.noise_public, proof, collector, _SOFTWARE)
+    return test.line.say(IDENTIFY, own.signing_public, own.noise_public, proof, collector, _SOFTWARE)
 
 
 def _next_batch(test: DeviceTest) -> tuple[LinkSeq, bytes]:
@@ -63,8 +62,8 @@ def _next_batch(test: DeviceTest) -> tuple[LinkSeq, bytes]:
 
 def _carry(test: DeviceTest, envelope: bytes, recipient: DeviceKey | None = None) -> bool:
     """Have the gateway carry an envelope; return whether it acknowledged that on the line."""
-    number = test.board.say(CARRY, recipient or test.peer.key, envelope)
-    return test.until(lambda: test.board.was_taken(number))
+    number = test.line.say(CARRY, recipient or test.peer.key, envelope)
+    return test.until(lambda: test.line.was_taken(number))
 
 
 def _forwards(test: DeviceTest, recipient: DeviceKey) -> list[Forward]:
@@ -89,7 +88,7 @@ def _was_forwarded(test: DeviceTest, envelope: bytes) -> bool:
 def _delivered(test: DeviceTest, after: float) -> list[bytes]:
     """Return the messages that came down to the board after a moment, opened."""
     found: list[bytes] = []
-    for (raw,) in test.board.after(after, DELIVER):
+    for (raw,) in test.line.after(after, DELIVER):
         assert isinstance(raw, bytes)
         try:
             envelope = read_envelope(raw)
@@ -118,22 +117,22 @@ def _blob(test: DeviceTest, author: Companion, size: int) -> tuple[bytes, bytes]
 
 
 def _meet(test: DeviceTest) -> None:
-    up = test.until(lambda: test.board.ups > 0)
+    up = test.until(lambda: test.line.ups > 0)
     failed = "the line did not come up: it did not answer HELLO with one that names the board's boot id"
     if not test.findings.holds("line", seen=up, failed=failed):
         raise StepError
     number = _identify(test, _NO_COLLECTOR, test.stranger.identity)
-    taken = test.until(lambda: test.board.was_taken(number))
+    taken = test.until(lambda: test.line.was_taken(number))
     test.pass_time(QUIET_S)
-    believed = bool(test.board.after(0.0, TIME))
+    believed = bool(test.line.after(0.0, TIME))
     failed = "it answered an IDENTIFY whose proof another key signed" if believed else "it did not acknowledge IDENTIFY"
     test.findings.holds("proof", seen=taken and not believed, failed=failed)
     after = time.monotonic()
     _identify(test, _NO_COLLECTOR)
-    if not test.until(lambda: bool(test.board.after(after, TIME))):
+    if not test.until(lambda: bool(test.line.after(after, TIME))):
         test.findings.fails("time", "it did not answer IDENTIFY with TIME")
         raise StepError
-    wall_us = test.board.after(after, TIME)[0][0]
+    wall_us = test.line.after(after, TIME)[0][0]
     assert isinstance(wall_us, int)
     off_us = abs(wall_us - time.time_ns() // 1_000)
     failed = f"it told the board a time that is {off_us // 1_000_000} s off"
@@ -143,15 +142,15 @@ def _meet(test: DeviceTest) -> None:
 def _enrol(test: DeviceTest) -> None:
     after = time.monotonic()
     test.add_member(Member(test.other.identity.keys, "conformance board", capabilities=(BOARD,)))
-    if not test.until(lambda: bool(test.board.after(after, ENROL))):
+    if not test.until(lambda: bool(test.line.after(after, ENROL))):
         test.findings.fails("enrols", "it did not tell a board that its group had let in who its collector is")
         raise StepError
-    kinds = [fields[0] for at, fields in test.board.received if at > after and fields[0] in {OPERATORS, ENROL}]
-    operators = test.board.after(after, OPERATORS)
+    kinds = [fields[0] for at, fields in test.line.received if at > after and fields[0] in {OPERATORS, ENROL}]
+    operators = test.line.after(after, OPERATORS)
     keys = test.peer.identity.keys
     wrong = (
         "its ENROL names another group or collector than the manifest"
-        if test.board.after(after, ENROL)[0] != [test.group_id, keys.signing_public, keys.noise_public]
+        if test.line.after(after, ENROL)[0] != [test.group_id, keys.signing_public, keys.noise_public]
         else "it told the board no operators before its ENROL"
         if kinds[0] != OPERATORS
         else "its OPERATORS are not those of the invite"
@@ -214,7 +213,7 @@ def _carry_to_outsider(test: DeviceTest) -> None:
 def _carry_down(test: DeviceTest) -> None:
     """Have a member and a stranger send what fits, and what is too long."""
     after = time.monotonic()
-    long, strange = _blob(test, test.companion, MESSAGE_BYTES), _blob(test, test.stranger, 40)
+    long, strange = _blob(test, test.companion, test.line.message_bytes), _blob(test, test.stranger, 40)
     fits = _blob(test, test.companion, 40)
     _send_down(test, test.stranger, strange[1])
     _send_down(test, test.companion, long[1])
@@ -223,8 +222,10 @@ def _carry_down(test: DeviceTest) -> None:
     test.pass_time(QUIET_S)
     delivered = _delivered(test, after)
     test.findings.holds("delivers", seen=came, failed="it did not hand down an envelope that a member had sent")
-    failed = f"it handed down an envelope of {len(long[1])} bytes; the board takes messages of {MESSAGE_BYTES}"
-    bounded = long[0] not in delivered and not test.board.is_exceeded
+    failed = (
+        f"it handed down an envelope of {len(long[1])} bytes; the board takes messages of {test.line.message_bytes}"
+    )
+    bounded = long[0] not in delivered and not test.line.is_exceeded
     test.findings.holds("board-bounds", seen=bounded, failed=failed)
     failed = "it handed down an envelope by a device that is not in the board's group"
     test.findings.holds("strangers", seen=strange[0] not in delivered, failed=failed)
@@ -232,22 +233,22 @@ def _carry_down(test: DeviceTest) -> None:
 
 
 def _judge_line(test: DeviceTest) -> None:
-    test.findings.holds("line-bounds", seen=not test.board.wrong, failed=test.board.wrong)
+    test.findings.holds("line-bounds", seen=not test.line.wrong, failed=test.line.wrong)
 
 
 def _repeat_frames(test: DeviceTest) -> None:
     """Have the board miss what comes until a frame came again."""
-    test.board.deaf = True
-    after, known = time.monotonic(), len(test.board.frames)
+    test.line.deaf = True
+    after, known = time.monotonic(), len(test.line.frames)
     message, envelope = _blob(test, test.companion, 40)
     _send_down(test, test.companion, envelope)
 
     def came_twice() -> bool:
-        frames = test.board.frames[known:]
+        frames = test.line.frames[known:]
         return len(frames) > len(set(frames))
 
     repeated = test.until(came_twice)
-    test.board.deaf = False
+    test.line.deaf = False
     came = repeated and test.until(lambda: message in _delivered(test, after))
     failed = "it did not send a frame again that the board had not acknowledged"
     test.findings.holds("line-repeats", seen=came, failed=failed)
@@ -255,7 +256,7 @@ def _repeat_frames(test: DeviceTest) -> None:
 
 def _write_noise(test: DeviceTest) -> None:
     for noise in (b"rst:0x1 (POWERON_RESET),boot:0x13\r\n", bytes(3), secrets.token_bytes(200), b"\0\x05half of a"):
-        test.board.write_noise(noise)
+        test.line.write_noise(noise)
     _, message = _next_batch(test)
     envelope = test.other.sealed(message, test.peer.identity.keys)
     came = _carry(test, envelope) and _was_forwarded(test, envelope)
@@ -264,8 +265,8 @@ def _write_noise(test: DeviceTest) -> None:
 
 
 def _sleep(test: DeviceTest) -> None:
-    number = test.board.say(SLEEP, _SLEEP_MS)
-    test.until(lambda: test.board.was_taken(number))
+    number = test.line.say(SLEEP, _SLEEP_MS)
+    test.until(lambda: test.line.was_taken(number))
     after = time.monotonic()
     sent = [_blob(test, test.companion, 40) for _ in range(_KEPT + 2)]
     for _, envelope in sent:
@@ -273,7 +274,7 @@ def _sleep(test: DeviceTest) -> None:
     test.until(lambda: not test.seen.owed)
     test.pass_time(QUIET_S)
     asleep = [each for each in _delivered(test, after) if each in [message for message, _ in sent]]
-    test.board.say(SLEEP, 0)
+    test.line.say(SLEEP, 0)
     newest = [message for message, _ in sent[-_KEPT:]]
 
     def woken() -> list[bytes]:
@@ -295,7 +296,7 @@ def _order(test: DeviceTest) -> None:
     order = CommandOrder(selector, "conformance-check", {}, secrets.token_bytes(ONCE_BYTES))
     after, written = time.monotonic(), list["Operation"]()
     test.peer.do(lambda node, now: written.append(node.history.write(test.group_id, order, now)))
-    came = test.until(lambda: any(fields[0] == [written[0].raw] for fields in test.board.after(after, ORDER)))
+    came = test.until(lambda: any(fields[0] == [written[0].raw] for fields in test.line.after(after, ORDER)))
     failed = "it did not hand down the order of an operator that it obeys, as it stands in the history"
     if not test.findings.holds("orders", seen=came, failed=failed):
         raise StepError
@@ -303,7 +304,7 @@ def _order(test: DeviceTest) -> None:
     result = OrderResult(
         *(written[0].id, CommandState.REFUSED, now_us, now_us), code="action_not_allowed", why="a conformance test"
     ).to_wire()
-    test.board.say(RESULT, result, crypto.sign(_RESULT_DOMAIN, result, test.other.identity))
+    test.line.say(RESULT, result, crypto.sign(_RESULT_DOMAIN, result, test.other.identity))
     reported = test.until(lambda: _is_reported(test, result, after))
     failed = "it did not pass on the result that the board had signed to the operator"
     test.findings.holds("order-results", seen=reported, failed=failed)
@@ -325,13 +326,13 @@ def _is_reported(test: DeviceTest, result: bytes, after: float) -> bool:
 def _restart_board(test: DeviceTest) -> None:
     """Restart the board twice: each time its link keys, and the counters under them, begin once more."""
     for _ in range(2):
-        ups, after = test.board.ups, time.monotonic()
-        test.board.restart()
+        ups, after = test.line.ups, time.monotonic()
+        test.line.restart()
         test.other.incarnation = Incarnation(secrets.token_bytes(INCARNATION_BYTES))
         test.other.last = LinkSeq(0)
-        up = test.until(lambda ups=ups: test.board.ups > ups)  # type: ignore[misc]
+        up = test.until(lambda ups=ups: test.line.ups > ups)  # type: ignore[misc]
         _identify(test, test.peer.key)
-        up = up and test.until(lambda after=after: bool(test.board.after(after, TIME)))  # type: ignore[misc]
+        up = up and test.until(lambda after=after: bool(test.line.after(after, TIME)))  # type: ignore[misc]
         failed = "it did not begin a new session of the line with a board that had restarted"
         if not test.findings.holds("line", seen=up, failed=failed):
             raise StepError
@@ -354,12 +355,12 @@ def _kill(test: DeviceTest) -> None:
     _, message = _next_batch(test)
     envelope = test.other.sealed(message, test.peer.identity.keys)
     taken = _carry(test, envelope)
-    connections, ups = test.seen.connections, test.board.ups
+    connections, ups = test.seen.connections, test.line.ups
     test.restart_program()
     test.relay.is_away = False
     if not taken:
         test.findings.not_seen("commits", "it acknowledged no envelope while it had no relay")
-    if not test.connects_after(connections) or not test.until(lambda: test.board.ups > ups):
+    if not test.connects_after(connections) or not test.until(lambda: test.line.ups > ups):
         test.findings.not_seen("commits", "it was not started again")
         raise StepError
     _identify(test, test.peer.key)

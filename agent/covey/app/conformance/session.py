@@ -17,8 +17,8 @@ from covey.adapters.mqtt.watched_relay import ClientPublished, WatchedRelay
 from covey.adapters.own_addresses import own_addresses
 from covey.adapters.serial_line import SerialLine
 from covey.adapters.state_folder import StateFolder
-from covey.app.conformance.board import Board
 from covey.app.conformance.checks import ROLES, RequirementResults
+from covey.app.conformance.line_end import LineEnd
 from covey.app.conformance.observer import Observer, SeenMessage
 from covey.app.conformance.peers import Companion, Peer
 from covey.app.device.creating import create_device
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 _TURN_S = 0.02
 _CAPABILITIES = {COLLECTOR, MAILBOX}
 """Roles that are a capability of the member, which the invite names."""
+MESSAGE_BYTES = {"gateway": 1_024}
+"""Roles at a line, and the longest message that the test's end takes there: for a gateway less than what the protocol
+allows, so that one that does not heed it is seen."""
 
 
 def _wall_us() -> int:
@@ -101,12 +104,13 @@ class DeviceTest:
             Companion(self.relay, self._delivered, secrets.token_bytes, _wall_us) for _ in range(3)
         )
         self.program: ForeignDevice | None = None
-        self._line: SerialLine | None = None
-        self._board: Board | None = None
-        if role == "gateway":
-            self._line = SerialLine(line)
-            self._closing.callback(self._line.close)
-            self._board = Board(self._line, secrets.token_bytes)
+        self._line: LineEnd | None = None
+        self._line_name = ""
+        if role in MESSAGE_BYTES:
+            port = SerialLine(line)
+            self._closing.callback(port.close)
+            self._line_name = port.name
+            self._line = LineEnd(port, secrets.token_bytes, MESSAGE_BYTES[role])
         self._is_disturbed = False
         self._forbidden_topics = {inbox_topic(self.stranger.key)}
         self.group_id = self._found_group()
@@ -158,14 +162,14 @@ class DeviceTest:
             self.seen.delivered()
 
     @property
-    def board(self) -> Board:
-        """The board at the gateway's line."""
-        assert self._board is not None
-        return self._board
+    def line(self) -> LineEnd:
+        """The end of the line that leads to the device."""
+        assert self._line is not None
+        return self._line
 
     def _turn(self) -> None:
-        if self._board is not None:
-            self._board.turn()
+        if self._line is not None:
+            self._line.turn()
         for event in self.relay.turn(_TURN_S):
             known = len(self.seen.received)
             self.seen.take(event)
@@ -265,7 +269,7 @@ class DeviceTest:
         if self._command:
             state = str(self._folder / "device")
             filled = {"{invite}": self.invite.to_uri(), "{state}": state, "{relay}": self._relay_url}
-            filled["{line}"] = "" if self._line is None else self._line.name
+            filled["{line}"] = self._line_name
             if any("{code}" in each for each in self._command):
                 filled["{code}"] = self.peer.open_code(self.invite)
             words = [_filled_in(each, filled) for each in self._command]

@@ -17,7 +17,7 @@ from covey.app.conformance import (
     sensor_steps,
 )
 from covey.app.conformance.checks import RequirementResult
-from covey.app.conformance.session import DeviceEndedError, DeviceTest, StepError
+from covey.app.conformance.session import MESSAGE_BYTES, DeviceEndedError, DeviceTest, StepError
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,8 +96,9 @@ def check_device(
     """
     if wait_s < _SHORTEST_S:
         raise UsageError(f"--timeout {wait_s:g} is too short", hint=f"give every step {_SHORTEST_S:g} s at least")
-    if line and role != "gateway":
-        raise UsageError(f"a device of role {role} has no board", hint="--line goes with --role gateway")
+    if line and role not in MESSAGE_BYTES:
+        roles = " or ".join(f"--role {each}" for each in MESSAGE_BYTES)
+        raise UsageError(f"a device of role {role} is not tested at a line", hint=f"--line goes with {roles}")
     address = _address(listen)
     with (
         tempfile.TemporaryDirectory(prefix="covey-conformance-") as folder,

@@ -31,14 +31,14 @@ def add_arguments(parser: Parser) -> None:
         "--line",
         default="",
         metavar="PORT",
-        help="with --role gateway: serial port that leads to it (default: a new terminal, {line})",
+        help="serial port to the device (default: a new terminal, {line})",
     )
     json_option(parser)
     parser.add_argument(
         "program",
         nargs="*",
         metavar="COMMAND",
-        help="after --: program of the device; {invite}, {state} and {line} are replaced",
+        help="after --: program; replaced: {invite}, {code}, {relay}, {state}, {line}",
     )
 
 

@@ -59,7 +59,7 @@ def test_the_checks_of_a_role_are_listed(role: str) -> None:
         (("--listen", "nowhere"), "'nowhere' is no address", "--listen HOST:PORT"),
         (("--listen", "127.0.0.1:99999"), "'127.0.0.1:99999' is no address", "--listen HOST:PORT"),
         (("--timeout", "1"), "--timeout 1 is too short", "10 s at least"),
-        (("--line", "/dev/ttyS0"), "a device of role sensor has no board", "--line goes with --role gateway"),
+        (("--line", "/dev/ttyS0"), "a device of role sensor is not tested at a line", "--line goes with"),
         (("--role", "toaster"), "--role: 'toaster' is not a choice", "one of: sensor, member, collector"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the board at a gateway's line says of what comes over it."""
+"""What the test's end of a line says of what a device sends over it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from contextlib import closing
 import pytest
 
 from covey.adapters.serial_line import SerialLine
-from covey.app.conformance.board import MESSAGE_BYTES, WINDOW, Board
+from covey.app.conformance.line_end import WINDOW, LineEnd
 from covey_boards.shared import link_machine
 from covey_boards.shared.messages import DELIVER, REPORT, to_line
 from tests.waiting import GUARD_S
+
+_MESSAGE_BYTES = 1_024
 
 
 class _Site:
     """A board, and a gateway that may ignore what the board says of itself."""
 
     def __init__(self, line: SerialLine) -> None:
-        self.board = Board(line, secrets.token_bytes)
+        self.board = LineEnd(line, secrets.token_bytes, _MESSAGE_BYTES)
         self._port = os.open(line.name, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
         self.gateway = link_machine.Link(bytes([1]) * 8, mtu=512, window=8)
         self.ignores = False
@@ -75,16 +77,16 @@ def test_a_gateway_that_ignores_the_window_is_named(site: _Site) -> None:
     site.ignores = True
     site.gateway.send(to_line(DELIVER, bytes(900)))
     site.until(lambda: site.board.wrong)
-    assert site.board.wrong.endswith(f"fragments ahead; the board's window is {WINDOW}")
+    assert site.board.wrong.endswith(f"fragments ahead of a window of {WINDOW}")
     assert not site.board.is_exceeded
 
 
 def test_a_message_that_is_too_long_is_named(site: _Site) -> None:
     site.gateway._peer_message_bytes_max = 4_096
-    site.gateway.send(to_line(DELIVER, bytes(MESSAGE_BYTES)))
+    site.gateway.send(to_line(DELIVER, bytes(_MESSAGE_BYTES)))
     site.until(lambda: site.board.wrong)
     assert site.board.is_exceeded
-    assert site.board.wrong == f"it sent a message of more than {MESSAGE_BYTES} bytes, which is what the board takes"
+    assert site.board.wrong == f"it sent a message of more than {_MESSAGE_BYTES} bytes, the most that it may"
 
 
 def test_a_board_that_restarts_begins_a_session(site: _Site) -> None:

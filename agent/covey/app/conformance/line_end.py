@@ -1,4 +1,4 @@
-"""The board that a gateway is tested with: the line protocol's other end, which obeys the test."""
+"""The line protocol's other end, which obeys the test: a board for a gateway, or a gateway for a board."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from covey.adapters.serial_line import SerialLine
 
 MTU_BYTES, WINDOW = 128, 2
-"""What the board says of its receive buffer: little, so that a gateway that does not heed it is seen."""
-MESSAGE_BYTES = 1_024
-"""The longest message that the board takes: below what the protocol allows, for the same reason."""
+"""What this end says of its receive buffer: little, so that a device that does not heed it is seen."""
 _DATA_LAST = 3
 _DATA = (2, _DATA_LAST)
 _ACK = 4
@@ -26,31 +24,32 @@ _BOOT_ID_BYTES = 8
 _HEADER_BYTES = 4
 
 
-class Board:
+class LineEnd:
     """One end of the line, with everything that came over it.
 
     While it is `deaf`, nothing that comes reaches the link.
     """
 
-    def __init__(self, line: SerialLine, rng: Callable[[int], bytes]) -> None:
-        self._line, self._rng = line, rng
+    def __init__(self, line: SerialLine, rng: Callable[[int], bytes], message_bytes: int) -> None:
+        """Take a line; `message_bytes` is the longest message that this end says it takes."""
+        self._line, self._rng, self.message_bytes = line, rng, message_bytes
         self.deaf = False
         self.received: list[tuple[float, list[object]]] = []
         """When each message came, and its kind and fields."""
         self.ups = 0
         """How often the link came up."""
         self.wrong = ""
-        """The first rule of the line that the gateway broke; empty while it broke none."""
+        """The first rule of the line that the device broke; empty while it broke none."""
         self.is_exceeded = False
-        """Whether a message came that is longer than the board takes."""
+        """Whether a message came that is longer than this end takes."""
         self.frames: list[bytes] = []
-        """Bodies of the DATA frames that came, also while the board was deaf."""
+        """Bodies of the DATA frames that came, also while this end was deaf."""
         self._delivered: set[int] = set()
         self.restart()
 
     def restart(self) -> None:
-        """Begin with a new state, as a board does that was switched off."""
-        self._link = link_machine.Link(self._rng(_BOOT_ID_BYTES), MTU_BYTES, MESSAGE_BYTES, WINDOW)
+        """Begin with a new state, as a device does that was switched off."""
+        self._link = link_machine.Link(self._rng(_BOOT_ID_BYTES), MTU_BYTES, self.message_bytes, WINDOW)
         self._watching, self._sending = (Decoder(link_machine.MTU_MAX) for _ in range(2))
         self._ahead: set[int] = set()
         self._session = b""
@@ -60,13 +59,13 @@ class Board:
         self._delivered.clear()
 
     def say(self, kind: int, *fields: object) -> int:
-        """Queue a message for the gateway; return its number."""
+        """Queue a message for the device; return its number."""
         number = self._link.send(to_line(kind, *fields))
         assert number is not None, "a test says little at a time"
         return int(number)
 
     def was_taken(self, number: int) -> bool:
-        """Say whether the gateway has acknowledged a message on the line."""
+        """Say whether the device has acknowledged a message on the line."""
         return number in self._delivered
 
     def write_noise(self, raw: bytes) -> None:
@@ -107,10 +106,10 @@ class Board:
             self._link.acknowledge(event.token)
 
     def _watch(self, raw: bytes) -> None:
-        """Look at each frame by itself: its length, and how far it is ahead of what the board has acknowledged."""
+        """Look at each frame by itself: its length, and how far it is ahead of what this end has acknowledged."""
         for body in self._watching.receive_bytes(raw):
             if len(body) > body_size_max(MTU_BYTES) and self.ups:
-                self._notes(f"it sent a frame of {len(body)} bytes before encoding; the board takes {MTU_BYTES}")
+                self._notes(f"it sent a frame of {len(body)} bytes before encoding, for an MTU of {MTU_BYTES}")
             if len(body) >= _HEADER_BYTES and body[0] in _DATA:
                 self.frames.append(body)
                 self._watch_data(body)
@@ -123,10 +122,10 @@ class Board:
             self._length += len(body) - _HEADER_BYTES
         self._ahead.add(body[1])
         if len(self._ahead) > WINDOW:
-            self._notes(f"it sent {len(self._ahead)} fragments ahead; the board's window is {WINDOW}")
-        if self._length > MESSAGE_BYTES:
+            self._notes(f"it sent {len(self._ahead)} fragments ahead of a window of {WINDOW}")
+        if self._length > self.message_bytes:
             self.is_exceeded = True
-            self._notes(f"it sent a message of more than {MESSAGE_BYTES} bytes, which is what the board takes")
+            self._notes(f"it sent a message of more than {self.message_bytes} bytes, the most that it may")
         if body[0] == _DATA_LAST:
             self._length = 0
 
