@@ -31,7 +31,7 @@ class Ended:
 def covey(*words: str, feed: str | bytes = "") -> Ended:
     """Run one command to its end, with this on its stdin."""
     content = feed.encode() if isinstance(feed, str) else feed
-    out, err = _written(), _written()
+    out, err = _written(), _written("backslashreplace")
     with tempfile.TemporaryFile() as source:  # which has a descriptor, for commands that wait for input
         source.write(content)
         source.seek(0)
@@ -44,8 +44,8 @@ def covey(*words: str, feed: str | bytes = "") -> Ended:
     return Ended(code, _text(out), _text(err))
 
 
-def _written() -> io.TextIOWrapper[io.BytesIO]:
-    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+def _written(errors: str = "strict") -> io.TextIOWrapper[io.BytesIO]:
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=errors, write_through=True)
 
 
 def _text(stream: IO[str]) -> str:

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, TextIO
 
 from covey.cli.grammar import Parser, state_options
-from covey.errors import CoveyError, hint_of_errno
+from covey.errors import CoveyError, UsageError, hint_of_errno
 
 _TOPICS = {
     "set up": {
@@ -183,10 +183,17 @@ def _version(first: str | None) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        code = _run(sys.argv[1:] if arguments is None else arguments)
+        code = _run(words)
     except BrokenPipeError:
         code = READER_GONE
+    except UnicodeEncodeError:
+        if all(_is_text(word) for word in words):
+            raise  # a defect
+        print("error: an argument is not valid UTF-8", file=sys.stderr)
+        print("hint: use a terminal and file names in UTF-8; 'locale' shows the terminal's encoding", file=sys.stderr)
+        code = UsageError.exit_code
     for stream in (sys.stdout, sys.stderr):
         code = _flushed(stream, code)
     return code
@@ -212,8 +219,8 @@ def _run(words: list[str]) -> int:
         return int(options.act(options) or 0)
     except CoveyError as error:
         print(f"error: {error}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
+        if hint := error.hint or (f"covey help {words[0]}" if isinstance(error, UsageError) else ""):
+            print(f"hint: {hint}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         raise
@@ -227,6 +234,11 @@ def _run(words: list[str]) -> int:
         return int(end.code or 0)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _is_text(word: str) -> bool:
+    """Return whether an argument was UTF-8: Python keeps other bytes as lone surrogates, which nothing can encode."""
+    return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def _flushed(stream: TextIO | None, code: int) -> int:

@@ -145,7 +145,8 @@ def write_together(device: Device, bodies: Sequence[tuple[GroupManifest, Operati
         try:
             type(body).from_wire(body.to_wire())
         except RemoteError as error:
-            hint = "send longer content as a file: covey file put FILE" if isinstance(error, LimitError) else ""
+            too_long = isinstance(error, LimitError)
+            hint = "send longer content as a file: covey file put FILE" if too_long else "give another value"
             raise LocalError(f"members would refuse that: {error}", hint=hint) from error
     with all_or_nothing(device):
         operations = [device.node.history.write(group.group_id, body, device.now()) for group, body in bodies]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from covey.core.history.orders import Approval, CommandOrder, Obeying
 from covey.core.ids import GroupId, Incarnation, key_text
 from covey.core.orders.plans import plan_id
 from covey.core.orders.selector import Selector, SelectorKind
-from tests.command import Here
+from tests.command import Here, covey
 from tests.fleet import identity
 
 LEE, MAX, NINA = identity("lee"), identity("max"), identity("nina")
@@ -273,3 +275,46 @@ def test_orders_of_a_member_that_is_no_operator_are_no_plan(kim: Here) -> None:
     plan = plan_id(LEE.signing_public, _command("greet", 1))
     assert plan is not None
     assert "no operation's id begins" in kim.fails("order", "show", plan.hex(), code=1)
+
+
+_ODD = ("", "-1", "9" * 400, "x" * 20_000, "\udcff", "\n", "label:", "nan", "%s{}", "\N{COLLISION SYMBOL}" * 100)
+
+
+def _odd_words(odd: str) -> Iterator[tuple[str, ...]]:
+    for words in (
+        *(("setting", "set", "app.mode"), ("setting", "set", "app.mode", "eco", "--for"), ("setting", "unset")),
+        *(("order", "run"), ("order", "run", "greet", "--for"), ("order", "run", "greet", "--arg")),
+        *(("order", "run", "greet", "--deadline"), ("order", "run", "greet", "--wait", "--timeout")),
+        *(("order", "run", "greet", "--secret-from"), ("order", "show"), ("order", "approve"), ("history", "post")),
+        *(("history", "post", "hello", "--mime"), ("group", "remove", "--yes")),
+    ):
+        yield (*words, odd, "--fleet")
+    for action in ("ask", "accept", "decline", "reconsider"):
+        yield "request", action, odd
+    yield "request", "ask", "--from", odd
+    yield "order", "run", "greet", "--fleet", "--secret-from", f"key={odd}"
+    yield "order", "list", "--group", odd
+
+
+@pytest.mark.slow
+def test_odd_words_end_with_an_error_and_a_hint(kim: Here) -> None:
+    for words in chain.from_iterable(map(_odd_words, _ODD)):
+        ended = kim.covey(*words)
+        assert ended.code in {0, 1, 2, 3, 78}, (words, ended)
+        assert ended.code in {0, 3} or ("error: " in ended.stderr and "hint: " in ended.stderr), (words, ended)
+
+
+def test_a_state_that_cannot_be_written_ends_with_an_error_and_a_hint(kim: Here, tmp_path: Path) -> None:
+    kim.ok("status")
+    link, nowhere = tmp_path / "link", tmp_path / "nowhere"
+    link.symlink_to(kim.state)
+    nowhere.symlink_to(tmp_path / "missing")
+    done = covey("setting", "set", "app.mode", "eco", "--fleet", "--state", str(link))
+    assert done.code in {0, 78}, done
+    for state in (nowhere, tmp_path / "file"):
+        (tmp_path / "file").touch()
+        for words in (("order", "list"), ("setting", "set", "app.mode", "eco", "--fleet"), ("request", "ask")):
+            ended = covey(*words, "--state", str(state))
+            assert ended.code in {1, 78}, (words, ended)
+            assert "error: " in ended.stderr
+            assert "hint: " in ended.stderr
