@@ -67,7 +67,7 @@ def test_covey_passes_its_own_test(role: str) -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("role", ["sensor", "member"])
+@pytest.mark.parametrize("role", ["sensor", "member", "collector"])
 def test_the_second_implementation_passes(role: str) -> None:
     node = shutil.which("node")
     assert node, "the second device needs Node 18 or later: apt install nodejs"

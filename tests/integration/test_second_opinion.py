@@ -9,6 +9,7 @@ import json
 import random
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,17 +18,28 @@ import pytest
 
 from covey.adapters.sqlite.store import empty_history
 from covey.core import crypto
-from covey.core.group.manifest import Mode
+from covey.core.actions.results import OrderResult
+from covey.core.group.manifest import Mode, read_manifest
 from covey.core.group.trust import GroupTrust
+from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
-from covey.core.history.operation import Operation
-from covey.core.history.orders import Approval
+from covey.core.history.operation import Log, Operation
+from covey.core.history.orders import Approval, CommandOrder, OperatorChange
+from covey.core.history.personal import FleetPlan, OwnGroup, Preference
+from covey.core.history.releases import ReleaseChange
+from covey.core.ids import DeviceKey
+from covey.core.membership.requests import GroupInvite
 from covey.core.orders.authority import Pins, weigh_orders
+from covey.core.orders.plans import plan_of
+from covey.core.pairing.messages import from_wire as rendezvous_from_wire
+from covey.core.pake import Pake, Side
+from covey.core.settings.states import SettingReport
+from covey.core.telemetry.decoding import read_telemetry
 from covey.errors import RemoteError
 from tests.integration.second import SECOND, node
-from tests.rival_manifests import GROUP, ManifestWriter, in_some_order
+from tests.rival_manifests import CAST, GROUP, ManifestWriter, in_some_order
 from tests.vectors import load
-from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY
+from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, INCARNATION, MALLORY
 from tests.vectors.makers.orders import adds, as_they_may_come, order, removes, said
 from tests.vectors.test_growth import READERS
 
@@ -120,6 +132,90 @@ def test_both_find_the_same_operators_and_orders_in_random_histories(ask: Ask) -
         assert found["counts"] == sorted(each.id.hex() for each in weighed.orders if each.counts), seed
 
 
+@pytest.mark.parametrize("mode", [Mode.INVITES_ONLY, Mode.PERSONAL])
+def test_the_product_accepts_what_the_second_implementation_issues(ask: Ask, mode: Mode) -> None:
+    removals = endings = 0
+    for seed in range(40):
+        chance = random.Random(f"issuing {mode} {seed}")
+        writer = ManifestWriter(chance, mode)
+        writer.write(calm=chance.randint(1, 3), stormy=chance.randint(2, 7))
+        trust = GroupTrust(GROUP, writer.written[0])
+        for each in writer.written[1:]:
+            trust.offer(each)
+        assert trust.current is not None
+        listed = {member.keys.signing_public for member in trust.current.members}
+        issuers = [each for each in CAST if each.signing_public in listed]
+        issuer, newcomer = chance.choice(issuers), chance.choice(CAST)
+        taken = {member.keys.noise_public for member in trust.current.members}
+        banned = {each.signing_public for each in trust.current.banned}
+        adds = newcomer.signing_public not in listed | banned and newcomer.noise_public not in taken
+        leaving: list[DeviceKey | None] = [*sorted(listed - {issuer.signing_public}), None]
+        leaves = chance.choice(leaving)
+        raw = ask(
+            "issue",
+            manifests=[each.raw.hex() for each in writer.written],
+            seed=issuer.signing_seed.hex(),
+            add=[newcomer.signing_public.hex(), newcomer.noise_public.hex()] if adds else None,
+            remove=None if leaves is None else leaves.hex(),
+        )
+        was_in_conflict = trust.conflict
+        issued = read_manifest(bytes.fromhex(raw))
+        trust.offer(issued)
+        wanted = (listed | ({newcomer.signing_public} if adds else set())) - {leaves}
+        assert {member.keys.signing_public for member in issued.members} == wanted, seed
+        assert not trust.conflict, seed
+        assert trust.current.hash == issued.hash, seed
+        removals += leaves is not None
+        endings += was_in_conflict
+    assert removals
+    assert endings
+
+
+def test_both_find_the_same_plans(ask: Ask) -> None:
+    samples = [(each["kind"], cbor2.loads(bytes.fromhex(each["bytes"]))) for each in load("orders")["plans"]]
+    for seed in range(200):
+        chance = random.Random(f"plan {seed}")
+        kind, value = chance.choice([each for each in samples if each[0] != OperationKind.APPROVAL])
+        body = cbor2.dumps(_changed(value, chance), canonical=True)
+        author = chance.choice((ALICE, BOB)).signing_public
+        operation = replace(said(ALICE, order()), log=Log(author, INCARNATION), kind=kind, body=body)
+        if _code(partial(read_body, operation)) is None:
+            plan = plan_of(operation)
+            found = ask("plan", author=author.hex(), kind=kind, bytes=body.hex())
+            assert found == (None if plan is None else plan.hex()), (seed, body.hex())
+
+
+_SMALL = [
+    "01" + "00" * 31,
+    "ec" + "ff" * 30 + "7f",
+    "00" * 32,
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+]
+"""Elements of small order."""
+
+
+def test_both_derive_the_same_keys_and_refuse_the_same_elements(ask: Ask) -> None:
+    for seed in range(12):
+        chance = random.Random(f"pake {seed}")
+        password, entropies = chance.randbytes(chance.choice((0, 4, 16, 25))), [chance.randbytes(64) for _ in range(2)]
+        inviter, joiner = (
+            Pake(side, password, lambda _, entropy=entropy: entropy)
+            for side, entropy in zip((Side.INVITER, Side.JOINER), entropies, strict=True)
+        )
+        strange = [chance.choice(_SMALL), chance.randbytes(32).hex(), "ff" * 32]
+        for side, entropy, own, other in (
+            (True, entropies[0], inviter, joiner.element),
+            (False, entropies[1], joiner, inviter.element),
+        ):
+            for element in (other.hex(), own.element.hex(), chance.choice(strange)):
+                found = ask("pake", inviter=side, password=password.hex(), entropy=entropy.hex(), element=element)
+                mine = Pake(Side.INVITER if side else Side.JOINER, password, lambda _, entropy=entropy: entropy)
+                code = _code(partial(mine.finish, bytes.fromhex(element)))
+                again = Pake(Side.INVITER if side else Side.JOINER, password, lambda _, entropy=entropy: entropy)
+                key = code or again.finish(bytes.fromhex(element)).hex()
+                assert found == {"element": own.element.hex(), "key": key}, (seed, side, element)
+
+
 def _changed(value: Any, chance: random.Random) -> Any:
     """Return a value with one part of it exchanged, left out, repeated or made longer."""
     if isinstance(value, list) and value and chance.random() < 0.75:
@@ -169,21 +265,51 @@ _SIGNED = {
     "vote": b"covey/1 vote",
     "revoke": b"covey/1 revoke",
 }
-_STRUCTURES = sorted(READERS)
 _SIGNERS = {each.signing_public: each for each in (ALICE, BOB, CAROL, MALLORY)}
+_READERS: dict[str, Callable[[bytes], Any]] = READERS | {
+    "own group": OwnGroup.from_wire,
+    "preference": Preference.from_wire,
+    "operator": OperatorChange.from_wire,
+    "command": CommandOrder.from_wire,
+    "release": ReleaseChange.from_wire,
+    "plan": FleetPlan.from_wire,
+    "ORDER_RESULT": OrderResult.from_wire,
+    "SETTING_REPORT": SettingReport.from_wire,
+    "GROUP_INVITE": GroupInvite.from_wire,
+    "TELEMETRY": lambda body: list(read_telemetry(body)[1].readings()),
+    "rendezvous": rendezvous_from_wire,
+}
+
+
+def _samples() -> dict[str, list[bytes]]:
+    """Return good structures of each kind, from the vectors."""
+    orders = load("orders")
+    held = cbor2.dumps([GROUP_ID, 0, "Pumpen"], canonical=True), cbor2.dumps([None, "theme", "dark"], canonical=True)
+    found: dict[str, list[bytes]] = {"own group": [held[0]], "preference": [held[1]]}
+    entries = [
+        *((each["structure"], each) for each in load("growth")["vectors"]),
+        *(({4: "operator", 6: "command", 13: "release"}.get(each["kind"]), each) for each in orders["bodies"]),
+        *(("plan", each) for each in load("personal")["bodies"]),
+        *(("ORDER_RESULT", each) for each in orders["results"]),
+        *(("SETTING_REPORT", each) for each in orders["reports"]),
+        *(("GROUP_INVITE", each) for each in load("invites")["group_invites"]),
+        *(("TELEMETRY", each) for each in load("telemetry")["vectors"]),
+        *(("rendezvous", each) for each in load("ceremonies")["vectors"]),
+    ]
+    for structure, each in entries:
+        if structure is not None and each["code"] is None and "bytes_repeat" not in each:
+            found.setdefault(structure, []).append(bytes.fromhex(each["bytes"]))
+    return found
 
 
 def test_both_refuse_the_same_changed_structures_with_the_same_codes(ask: Ask) -> None:
-    samples: dict[str, list[bytes]] = {}
-    for vector in load("growth")["vectors"]:
-        if vector["code"] is None:
-            samples.setdefault(vector["structure"], []).append(bytes.fromhex(vector["bytes"]))
+    samples = _samples()
     differ = []
-    for structure in _STRUCTURES:
-        for seed in range(80):
+    for structure in sorted(_READERS):
+        for seed in range(150):
             chance = random.Random(f"{structure} {seed}")
             raw = _mutant(structure, chance.choice(samples[structure]), chance)
-            wanted = _code(partial(READERS[structure], raw))
+            wanted = _code(partial(_READERS[structure], raw))
             found = ask("read", structure=structure, bytes=raw.hex())
             if found != wanted:
                 differ.append((structure, seed, wanted, found, raw.hex()[:400]))

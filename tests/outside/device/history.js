@@ -29,6 +29,10 @@ const mime = pattern => value => {
   if (!pattern.test(text(127)(value))) throw malformed('MIME type')
   return value
 }
+const nonEmpty = shape => value => {
+  if (shape(value) === '') throw malformed('empty')
+  return value
+}
 const anyMime = mime(/^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/)
 const picture = tuple(mime(/^image\/[a-z0-9!#$&^_.+-]+$/), octets(49152))
 const BODIES = {
@@ -38,7 +42,7 @@ const BODIES = {
   [KINDS.SESSION]: [text(2048), uint63, orNull(uint63), orNull(hash)],
   [KINDS.CHECKPOINT]: [integer(0, 15), integer(1, 16), hash, octets(60000)],
   [KINDS.OWN_GROUP]: [key, integer(0, 2), text(128)],
-  [KINDS.PREFERENCE]: [orNull(key), text(64), orNull(text(1024))],
+  [KINDS.PREFERENCE]: [orNull(key), nonEmpty(text(64)), orNull(text(1024))],
 }
 const reference = value => structure(value, [hash, hash, exactly(24), integer(0, 104857600)])[0]
 

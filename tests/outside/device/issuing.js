@@ -2,20 +2,17 @@
 'use strict'
 const crypto = require('node:crypto')
 const { Refused, encode } = require('./cbor.js')
+const { draft, genesis } = require('./draft.js')
 const { KINDS } = require('./history.js')
 const { Holding, bytesOf } = require('./holdings.js')
 const { inviteId, writeInvite } = require('./invites.js')
-const { MAXIMUM_MEMBERS, MODES, hexOf, readManifest, writeManifest } = require('./manifests.js')
-const primitives = require('./primitives.js')
+const { MAXIMUM_MEMBERS, hexOf, readManifest } = require('./manifests.js')
 
 const INVITE_MS = 600000
-const MAXIMUM_HEADS = 16
 const OWN_CONFLICT_MS = [2000, 15000]
 const CONFLICT_MS = [30000, 120000]
 const RETIRED_MS = 3600000
 const between = ([least, most]) => least + Math.random() * (most - least)
-const byId = (one, other) => (one.id < other.id ? -1 : 1)
-const highest = numbers => numbers.reduce((most, each) => (each > most ? each : most))
 
 class Issuing {
   constructor(device, features) {
@@ -38,10 +35,7 @@ class Issuing {
     const { device } = this
     const { identity } = device
     const [groupId, secret] = [crypto.randomBytes(32), crypto.randomBytes(32)]
-    const raw = writeManifest(identity.signing, {
-      groupId, version: 1n, prev: [], mode: MODES.INVITES_ONLY, invited: null, members: [this.ownRecord(1n)], bans: [], epoch: 1n,
-      epochId: primitives.blake2b(secret, 'covey/1 epoch'), votes: [], issuer: identity.id,
-    })
+    const raw = genesis(identity, groupId, this.ownRecord(1n), secret)
     const manifest = readManifest(raw)
     const id = hexOf(groupId)
     const tx = device.links.transaction()
@@ -153,22 +147,7 @@ class Issuing {
    * It goes to everybody whom it or one of the manifests that it follows lists, except `others`, who get it otherwise.
    */
   issue(tx, holding, change, others = []) {
-    const { identity } = this.device
-    const followed = this.headsToFollow(holding)
-    const before = holding.graph.stateOf(followed)
-    const [members, bans] = [new Map(before.members), new Map(before.bans)]
-    const version = highest(followed.map(head => head.version)) + 1n
-    change(members, bans, version)
-    const removes = [...before.members.keys()].some(id => !members.has(id)) || [...bans.keys()].some(id => !before.bans.has(id))
-    const newest = holding.newest()
-    const epoch = highest(followed.map(head => head.epoch)) + (removes || followed.length > 1 ? 1n : 0n)
-    const old = followed.find(head => head.epoch === epoch)
-    const secret = old ? null : crypto.randomBytes(32)
-    const raw = writeManifest(identity.signing, {
-      groupId: holding.groupId, version, prev: followed.map(head => head.hash).sort(), mode: newest.mode, invited: newest.invited,
-      members: [...members.values()].sort(byId), bans: [...bans.values()].sort(byId), epoch,
-      epochId: old ? old.epochId : primitives.blake2b(secret, 'covey/1 epoch'), votes: [], issuer: identity.id,
-    })
+    const { raw, followed, secret } = draft(holding.graph, this.device.identity, change, crypto.randomBytes(32))
     const { taken } = holding.takeManifests(tx, [raw], secret ? [secret] : [])
     if (!taken) throw new Refused('local', 'the group does not let this device make that change')
     this.spread(tx, holding, raw, followed, secret, others)
@@ -183,15 +162,6 @@ class Issuing {
       this.tell(tx, holding, to, encode([[...rivals, raw], secret && listed.includes(to) ? [secret] : []]))
     }
     this.device.say({ event: 'members', group: holding.id, members: [...holding.members().keys()], conflict: !holding.graph.current() })
-  }
-
-  /** At most 16: first its own, then those of members, then the newest */
-  headsToFollow(holding) {
-    const { graph } = holding
-    const { members } = graph.state()
-    const rank = head => (head.issuer === this.device.identity.id ? 0 : members.has(head.issuer) ? 1 : 2)
-    const order = (one, other) => rank(one) - rank(other) || (one.version > other.version ? -1 : one.version < other.version ? 1 : 0)
-    return graph.heads().sort(order).slice(0, MAXIMUM_HEADS)
   }
 
   /** Section 23, *Writing*: who removes a member says by a merge what it knew. */

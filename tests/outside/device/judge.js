@@ -3,11 +3,15 @@
 'use strict'
 const readline = require('node:readline')
 const { Refused } = require('./cbor.js')
+const { draft } = require('./draft.js')
 const { Group } = require('./groups.js')
 const { History, readBody, readOperation } = require('./history.js')
 const { readManifest } = require('./manifests.js')
 const { Authority } = require('./orders.js')
+const { planOf } = require('./personal.js')
+const { edPublic } = require('./primitives.js')
 const { read } = require('./readers.js')
+const { Spake2 } = require('./spake2.js')
 
 const hex = text => Buffer.from(text, 'hex')
 
@@ -75,11 +79,39 @@ function orders({ operations: raws, pinned, threshold, members }) {
   return { operators: [...authority.operators()].sort(), counts: [...authority.counting()].map(order => order.id).sort() }
 }
 
+/** The manifest that a device issues which holds these: it ends their conflict, adds somebody, or removes a member. */
+function issue({ manifests: raws, seed, add, remove }) {
+  const group = Group.of(readManifest(hex(raws[0])))
+  for (const raw of raws.slice(1)) outcome(() => group.offer(hex(raw)))
+  const signing = hex(seed)
+  const key = edPublic(signing)
+  const { raw } = draft(group.graph, { signing, key, id: key.toString('hex') }, (members, _, version) => {
+    members.delete(remove)
+    const record = add && { signing: hex(add[0]), id: add[0], noise: hex(add[1]), name: add[0].slice(0, 8), label: 'new', role: 0, capabilities: [] }
+    if (add) members.set(add[0], { ...record, since: version, extensions: new Map() })
+  }, Buffer.alloc(32, 7))
+  return raw.toString('hex')
+}
+
+function plan({ author, kind, bytes }) {
+  const body = hex(bytes)
+  return planOf(hex(author), kind, body, readBody(kind, body))?.toString('hex') ?? null
+}
+
+/** One side's element, and its key by the other one's element */
+function pake({ inviter, password, entropy, element }) {
+  const side = new Spake2(inviter, hex(password), hex(entropy))
+  return { element: side.element.toString('hex'), key: outcome(() => side.finish(hex(element)).toString('hex')) }
+}
+
 const QUESTIONS = {
   read: ({ structure, bytes }) => outcome(() => (read(structure, hex(bytes)), null)),
   manifests,
   operations,
   orders,
+  issue,
+  plan,
+  pake,
 }
 
 readline.createInterface({ input: process.stdin }).on('line', line => {

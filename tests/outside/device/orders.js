@@ -1,7 +1,7 @@
 // Sections 25 to 27: bodies of orders, whose word counts, secret values, and what becomes of orders.
 'use strict'
 const { Refused, decode, encode, limit, malformed } = require('./cbor.js')
-const { blake2b, boxOpen, xchachaOpen } = require('./primitives.js')
+const { blake2b, boxOpen, verify, xchachaOpen } = require('./primitives.js')
 const {
   UINT63, ascending, ascendingBytes, boolean, checkExtensions, exactly, hash, integer, isInteger, key, list, octets, orNull, read, structure,
   text, tuple, uint63,
@@ -216,15 +216,28 @@ const openArguments = (sealed, groupId, author, action, onceId, who, secrets) =>
   namedArguments(openSealed(sealed, encode(['covey/1 command', groupId, author, action, onceId, who]), secrets))
 
 const [DONE, STOPPED, REFUSED, UNKNOWN] = [2, 3, 4, 5]
+const MAXIMUM_BOARD_RESULT_BYTES = 1024
+const RESULT = [
+  hash, integer(2, 5), orNull(integer(-255, 255)), octets(65536), boolean, uint63, orNull(uint63), uint63, boolean, text(32), text(256),
+]
+
+/** The fields of a result; that of a board comes as the board signed it, or in its stead from its gateway (section 18, *Orders*). */
 function readResult(bytes) {
-  const shapes = [
-    hash, integer(2, 5), orNull(integer(-255, 255)), octets(65536), boolean, uint63, orNull(uint63), uint63, boolean, text(32), text(256),
-  ]
-  const [fields] = structure(read(bytes, 65952), shapes)
-  const [, state, exit, output, cut, , started, , , code] = fields
+  const value = read(bytes, 65952)
+  const length = Array.isArray(value) ? value.length - (value.at(-1) instanceof Map) : 0
+  if (length !== 3) return checkResult(structure(value, RESULT)[0])
+  const [[signed, board, mark]] = structure(value, [octets(MAXIMUM_BOARD_RESULT_BYTES), key, orNull(exactly(64))])
+  if (mark) verify(board, 'covey/1 board result', signed, mark)
+  const fields = checkResult(structure(read(signed, MAXIMUM_BOARD_RESULT_BYTES), RESULT, { optional: [text(96)] })[0])
+  if (!mark && fields[1] !== REFUSED && fields[1] !== UNKNOWN) throw malformed('a result that only its board may report')
+  return fields
+}
+
+function checkResult(fields) {
+  const [, state, exit, output, , , started, , , code] = fields
   if ((state === DONE) !== (exit !== null) || (state === DONE) !== (code === '')) throw malformed('exit')
   if ((state === DONE || state === STOPPED) && started === null) throw malformed('start')
-  if (state === REFUSED && (started !== null || output.length || cut)) throw malformed('refused')
+  if (state === REFUSED && (started !== null || output.length)) throw malformed('refused')
   return fields
 }
 

@@ -19,7 +19,7 @@ const SHAPES = {
   [KINDS.WELCOME]: { confirmation: hash, sealed },
   [KINDS.OUTCOME]: { sealed },
   [KINDS.FAREWELL]: { sealed },
-  [KINDS.REFUSAL]: { reason: integer(1, 2n ** 63n) }, // one that is not known ends as `failed` (section 34)
+  [KINDS.REFUSAL]: { reason: integer(1, 255) }, // one that is not known ends as `failed` (section 34)
 }
 
 /** {kind, session, …}: a message as it came, with the names of its kind's fields */
@@ -111,7 +111,7 @@ function readJoiner(who) {
 function readOutcome(content) {
   const value = decode(content, MAXIMUM_BYTES)
   if (Array.isArray(value) && value[0] === 1) {
-    const [[, reason]] = structure(value, [integer(1, 1), integer(1, 2n ** 63n)])
+    const [[, reason]] = structure(value, [integer(1, 1), integer(1, 255)])
     return { reason: REASONS[reason] ?? 'failed' }
   }
   const [[, relayUrl, certificates, credential, invite]] = structure(value, [

@@ -72,15 +72,15 @@ function checkExtensions(map, { known = [], bound = MAXIMUM_EXTENSION_BYTES } = 
   return map
 }
 
-/** The fields of a structure, and its extension map: `shapes`, then up to `optional` further ones, then perhaps the map. */
+/** The fields of a structure, and its extension map: `shapes`, then up to `optional` further ones, then perhaps the map, which is judged first. */
 function structure(value, shapes, { optional = [], ...extension } = {}) {
   if (!Array.isArray(value)) throw malformed('no structure')
-  const mapped = value.length > shapes.length && value.at(-1) instanceof Map
+  const mapped = value.at(-1) instanceof Map
+  const extensions = extension.later ? (mapped ? value.at(-1) : null) : checkExtensions(mapped ? value.at(-1) : null, extension)
   const fields = mapped ? value.slice(0, -1) : value
   if (fields.length < shapes.length || fields.length > shapes.length + optional.length) throw malformed('number of fields')
   const all = [...shapes, ...optional]
-  const parsed = fields.map((field, n) => all[n](field))
-  return [parsed, extension.later ? (mapped ? value.at(-1) : null) : checkExtensions(mapped ? value.at(-1) : null, extension)]
+  return [fields.map((field, n) => all[n](field)), extensions]
 }
 
 /** The one item of a structure of at most `bound` bytes, its extension map not counted */

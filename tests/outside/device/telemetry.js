@@ -22,7 +22,6 @@ function transposed(bytes, width, count) {
 function readColumn(value, count) {
   const [first, width, planes] = tuple(INT64, integer(1, 8), octets(Infinity))(value)
   if (![1, 2, 4, 8].includes(width) || planes.length !== width * count) throw malformed('column')
-  if (!count && (first !== 0 || width !== 1)) throw malformed('empty column')
   const raw = transposed(planes, width, count)
   let sum = BigInt(first)
   const out = []
@@ -34,12 +33,32 @@ function readColumn(value, count) {
   return out
 }
 
+/** As far as a stream can be inflated before it turns out to be none */
+function inflatedUntilDamage(packed) {
+  const lengthOf = end => {
+    try {
+      return zlib.inflateRawSync(packed.subarray(0, end), { finishFlush: zlib.constants.Z_SYNC_FLUSH }).length
+    } catch {
+      return null
+    }
+  }
+  let [good, bad] = [0, packed.length]
+  while (bad - good > 1) {
+    const middle = (good + bad) >> 1
+    if (lengthOf(middle) === null) bad = middle
+    else good = middle
+  }
+  return good ? lengthOf(good) : 0
+}
+
+/** At most `inflated` + 1 bytes are looked at: what follows them may be anything, and is `limit`. */
 function inflate(packed, inflated) {
   let result
   try {
-    result = zlib.inflateRawSync(packed, { maxOutputLength: inflated + 1, info: true })
+    // Output of one chunk that is full comes before damage that follows it
+    result = zlib.inflateRawSync(packed, { maxOutputLength: Math.max(1, inflated), chunkSize: Math.max(64, inflated + 1), info: true })
   } catch (error) {
-    if (error.code === 'ERR_BUFFER_TOO_LARGE') throw limit('inflated')
+    if (error.code === 'ERR_BUFFER_TOO_LARGE' || inflatedUntilDamage(packed) > inflated) throw limit('inflated')
     throw malformed('deflate')
   }
   if (result.buffer.length > inflated) throw limit('inflated')

@@ -153,6 +153,7 @@ def _refused(said: list[RendezvousMessage], session: bytes) -> list[dict[str, An
         ("a secret of kind 2", "malformed", cbor([1, 1, session, 2])),
         ("an element of 33 bytes", "malformed", cbor([1, 2, session, bytes(33), bytes(32)])),
         ("reason 0", "malformed", cbor([1, 7, session, 0])),
+        ("reason 256", "malformed", cbor([1, 7, session, 256])),
         ("not an array", "malformed", cbor({})),
         ("not deterministic", "malformed", b"\x84\x18\x01" + offer[2:]),
         ("a flipped head", "malformed", flip(answer, 0, 5)),

@@ -232,6 +232,7 @@ def _scenarios() -> list[dict[str, Any]]:
             "of a personal group's kind, in another one", "not_allowed", _operation(ALICE, 1, kind=10, body=_HELD)
         ),
         _scenario("a personal group's kind in one", None, _in_personal(10, _HELD)),
+        _scenario("a preference without a key", "malformed", _in_personal(11, cbor([None, "", "dark"]))),
         _scenario("a plan in a personal group", None, _in_personal(14, SPEED.to_wire())),
         _scenario(
             "a plan in another group, where it is opaque", None, _operation(ALICE, 1, kind=14, body=SPEED.to_wire())

@@ -36,6 +36,7 @@ def results() -> list[dict[str, Any]]:
         ("refused after a start", "malformed"): [order_id, 4, None, b"", False, *times, "a", ""],
         ("stopped without a start", "malformed"): [order_id, 3, None, b"", False, NOW_US, None, NOW_US, True, "a", ""],
         ("an order's id too short", "malformed"): [b"order", 2, 0, b"", False, *times, "", ""],
+        ("the key of a setting, by no board", "malformed"): [order_id, 2, 0, b"", False, *times, "", "", "app.a"],
         ("a sentence too long", "limit"): [order_id, 5, None, b"", False, *times, "a", "x" * 257],
     }
     return [

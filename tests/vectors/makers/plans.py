@@ -34,6 +34,7 @@ def plan_bodies() -> list[dict[str, Any]]:
         ("as many groups as a device is in", None, [*fields[:3], many[:-1]]),
         ("an odd key", None, [*fields, {1: "more"}]),
         ("an even key", "unsupported", [*fields, {2: "more"}]),
+        ("an even key, and a field fewer", "unsupported", [*fields[:3], {2: "more"}]),
         ("no group", "malformed", [*fields[:3], []]),
         ("a group twice", "malformed", [*fields[:3], [PUMPS, PUMPS]]),
         ("groups descending", "malformed", [*fields[:3], [FIELDS, PUMPS]]),

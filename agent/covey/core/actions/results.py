@@ -142,19 +142,17 @@ class OrderResult:
         )
         if signature is not None:
             crypto.verify(_BOARD_DOMAIN, signed, signature, DeviceKey(board))
-        result = replace(
-            cls._read(cbor.decode_growing(signed, MAXIMUM_BOARD_RESULT_BYTES)), board=board, signature=signature
-        )
+        own, setting = cbor.decode_growing(signed, MAXIMUM_BOARD_RESULT_BYTES), ""
+        if isinstance(own, list) and len(own) == _SETTING_FIELDS:
+            *own, named = own
+            setting = cbor.text(MAXIMUM_SETTING_KEY_BYTES)(named)
+        result = replace(cls._read(own), setting=setting, board=board, signature=signature)
         if signature is None and result.state not in {CommandState.REFUSED, CommandState.UNKNOWN}:
             raise MalformedError("only a board may report its own result")
         return result
 
     @classmethod
     def _read(cls, value: object) -> OrderResult:
-        setting = ""
-        if isinstance(value, list) and len(value) == _SETTING_FIELDS:
-            *value, named = value
-            setting = cbor.text(MAXIMUM_SETTING_KEY_BYTES)(named)
         order, state, exit_code, output, cut, taken_us, started_us, ended_us, synchronised, code, why = cbor.record(
             value,
             "order result",
@@ -193,7 +191,6 @@ class OrderResult:
             cut,
             code,
             why,
-            setting,
         )
 
 
