@@ -211,8 +211,8 @@ def test_both_derive_the_same_keys_and_refuse_the_same_elements(ask: Ask) -> Non
                 found = ask("pake", inviter=side, password=password.hex(), entropy=entropy.hex(), element=element)
                 mine = Pake(Side.INVITER if side else Side.JOINER, password, lambda _, entropy=entropy: entropy)
                 code = _code(partial(mine.finish, bytes.fromhex(element)))
-                again = Pake(Side.INVITER if side else Side.JOINER, password, lambda _, entropy=entropy: entropy)
-                key = code or again.finish(bytes.fromhex(element)).hex()
+                fresh = Pake(Side.INVITER if side else Side.JOINER, password, lambda _, entropy=entropy: entropy)
+                key = code or fresh.finish(bytes.fromhex(element)).hex()
                 assert found == {"element": own.element.hex(), "key": key}, (seed, side, element)
 
 
