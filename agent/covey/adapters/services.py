@@ -15,6 +15,8 @@ from covey.errors import TransientError
 _MANAGER = Path("/run/systemd/system")
 _SYSTEMCTL = "/usr/bin/systemctl"
 _UNITS = (Path("/usr/lib/systemd/system"), Path("/etc/systemd/system"))
+_AGENT, _COLLECTOR = "covey", "covey-collector"
+_COLLECTOR_ENABLED = Path("/etc/systemd/system/multi-user.target.wants/covey-collector.service")
 _SIGNALLED = 128
 
 
@@ -60,9 +62,14 @@ def may_manage(unit: str) -> bool:
 
 
 def hint_for(unit: str, with_systemd: str, otherwise: str) -> str:
-    """Return the hint that applies on this machine: whether systemd runs and has a service called `unit`."""
+    """Return the hint that applies on this machine: whether systemd runs and has a service called `unit`.
+
+    `{unit}` in `with_systemd` becomes its name; that of the agent is another one on a collector.
+    """
+    if unit == _AGENT and _COLLECTOR_ENABLED.is_symlink():
+        unit = _COLLECTOR
     runs_it = _MANAGER.is_dir() and any((folder / f"{unit}.service").exists() for folder in _UNITS)
-    return with_systemd if runs_it else otherwise
+    return with_systemd.format(unit=unit) if runs_it else otherwise
 
 
 def enable(unit: str, instead_of: str = "") -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters import services
+
 pytestmark = pytest.mark.processes
 
 _SHOWN = """
@@ -39,3 +41,18 @@ def test_an_own_folder_and_one_that_is_not_there_yet_need_nobody_else(tmp_path: 
     for folder in (tmp_path, tmp_path / "new"):
         code, lines = _run(folder)
         assert (code, len(lines)) == (7, 1)
+
+
+def test_a_hint_names_the_unit_that_runs_the_agent_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    units, enabled = tmp_path / "units", tmp_path / "covey-collector.service"
+    monkeypatch.setattr(services, "_MANAGER", tmp_path)
+    monkeypatch.setattr(services, "_UNITS", (units,))
+    monkeypatch.setattr(services, "_COLLECTOR_ENABLED", enabled)
+    words = ("covey", "systemctl start {unit}", "covey run")
+    assert services.hint_for(*words) == "covey run"
+    units.mkdir()
+    for unit in ("covey", "covey-collector"):
+        (units / f"{unit}.service").touch()
+    assert services.hint_for(*words) == "systemctl start covey"
+    enabled.symlink_to(units / enabled.name)
+    assert services.hint_for(*words) == "systemctl start covey-collector"

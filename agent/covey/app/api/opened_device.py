@@ -203,7 +203,7 @@ class OpenedDevice:
             )
         raise LocalError(
             "an ephemeral message needs a running agent",
-            hint=hint_for("covey", "start it: sudo systemctl start covey", "start it: covey run"),
+            hint=hint_for("covey", "start it: sudo systemctl start {unit}", "start it: covey run"),
         )
 
     def hand_over(self, to: str | None, seconds: float) -> HandedOver:

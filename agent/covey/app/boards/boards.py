@@ -306,7 +306,7 @@ def _require_closed(device: Device, port: str) -> None:
     if port in device.config.bridge.ports and device.folder.locks.agent_runs():
         raise LocalError(
             "the agent is using this port",
-            hint=hint_for("covey", "stop the agent first: sudo systemctl stop covey", "stop the agent first"),
+            hint=hint_for("covey", "stop the agent first: sudo systemctl stop {unit}", "stop the agent first"),
         )
 
 

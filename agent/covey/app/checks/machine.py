@@ -138,7 +138,9 @@ def agent(device: Examined) -> Iterator[Seen]:
     if device.folder.locks.agent_runs():
         yield ok("running")
     else:
-        yield warning("no agent is running on this state", hint_for("covey", "sudo systemctl start covey", "covey run"))
+        yield warning(
+            "no agent is running on this state", hint_for("covey", "sudo systemctl start {unit}", "covey run")
+        )
 
 
 def api(device: Examined) -> Iterator[Seen]:
@@ -158,7 +160,7 @@ def api(device: Examined) -> Iterator[Seen]:
     if device.folder.locks.agent_runs() and not Client(path).answers():
         yield error(
             f"no agent answers at {path}",
-            hint_for("covey", "sudo systemctl restart covey", "restart the agent")
+            hint_for("covey", "sudo systemctl restart {unit}", "restart the agent")
             + ": it reads api.socket at its start",
         )
     elif group and (closed := _closed_to(path, group_named(group))) is not None:

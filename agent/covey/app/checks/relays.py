@@ -33,7 +33,7 @@ def served_relay(device: Examined) -> Iterator[Seen]:
         os.close(lock)
         yield error(
             "the relay of this device is not running",
-            hint_for("covey-relay", "sudo systemctl start covey-relay", "covey relay serve"),
+            hint_for("covey-relay", "sudo systemctl start {unit}", "covey relay serve"),
         )
     elif address := lost_address(device.folder, url):
         yield error(
@@ -47,7 +47,7 @@ def served_relay(device: Examined) -> Iterator[Seen]:
         yield error(
             "the broker has not been reloaded: the last accounts added or removed are not in force yet",
             "this usually takes a second; if it stays: "
-            + hint_for("covey-relay", "sudo systemctl restart covey-relay", "stop and start 'covey relay serve'"),
+            + hint_for("covey-relay", "sudo systemctl restart {unit}", "stop and start 'covey relay serve'"),
         )
 
 
@@ -166,7 +166,7 @@ def _signed_in(device: Examined) -> Iterator[Seen]:
             line = (
                 f"the agent is not connected{where}, for {duration(relay.seconds)}: {relay.noted or 'never connected'}"
             )
-            yield error(line, hint_for("covey", "see: journalctl -u covey", "see the agent's log"))
+            yield error(line, hint_for("covey", "see: journalctl -u {unit}", "see the agent's log"))
 
 
 def acl(device: Examined) -> Iterator[Seen]:
@@ -181,7 +181,7 @@ def acl(device: Examined) -> Iterator[Seen]:
             "not tested: the test would disconnect the agent",
             hint_for(
                 "covey",
-                "to test: sudo systemctl stop covey, then covey check",
+                "to test: sudo systemctl stop {unit}, then covey check",
                 "to test: stop the agent, then covey check",
             ),
         )

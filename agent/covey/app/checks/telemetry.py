@@ -90,7 +90,7 @@ def doors(device: Examined) -> Iterator[Seen]:
     if not found[0].runs:
         yield warning(
             f"{count(len(found), 'door')} configured, but no process forwards readings",
-            hint_for("covey-door", "sudo systemctl enable --now covey-door", "covey door run"),
+            hint_for("covey-door", "sudo systemctl enable --now {unit}", "covey door run"),
         )
         return
     now_us, sending = device.clock.wall_us(), []

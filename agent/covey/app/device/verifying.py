@@ -55,7 +55,7 @@ def verify_state(folder: StateFolder, progress: Callable[[int], None], *, repair
         if folder.locks.agent_runs():
             raise LocalError(
                 "the agent is using the state; it repairs the state at its next start",
-                hint=hint_for("covey", "sudo systemctl restart covey", "restart the agent"),
+                hint=hint_for("covey", "sudo systemctl restart {unit}", "restart the agent"),
             )
     repaired = bool(complaints) and repair
     salvages: list[dict[str, Any]] = []

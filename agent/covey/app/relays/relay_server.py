@@ -62,7 +62,7 @@ def serve_relay(folder: StateFolder) -> None:
     if lock is None:
         raise LocalError(
             "another process already serves this relay",
-            hint=hint_for("covey-relay", "systemctl status covey-relay", "stop that process first"),
+            hint=hint_for("covey-relay", "systemctl status {unit}", "stop that process first"),
         )
     try:
         with stop_signals() as stopping:
