@@ -14,7 +14,7 @@ from covey.core.presence.status import PeerPresence, Presence, State, condition,
 from covey.core.wire.envelope import read_envelope
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import RemoteError
-from covey.limits.relay import PRESENCE_BLOCK
+from covey.limits.relay import KEEPALIVE_S, PRESENCE_BLOCK
 from tests.fleet import Device, carry, found
 from tests.vectors import vectors
 
@@ -145,7 +145,8 @@ def test_a_will_is_sealed_and_tells_a_relay_nothing(pair: Pair) -> None:
     assert message.type is MessageType.PRESENCE
     assert will.envelope[:2] == b"\x84\x01"  # sealed, whatever link keys there are
     assert bytes(pair.ann.key) not in will.envelope
-    assert will.delay_s == MINUTE_S
+    assert KEEPALIVE_S * 1.5 + will.delay_s <= 150  # so late a relay reports a power cut (ADR 114)
+    assert KEEPALIVE_S * 2 < 150  # a device has noticed a dead connection by then
     assert will.envelope.hex() not in repr(will)
 
 
