@@ -11,13 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from covey.app.checks import groups, machine, messages, orders, relays, telemetry
 from covey.app.checks.findings import Check, Examined, Finding, Level
-from covey.app.checks.groups import agreement, group, history
-from covey.app.checks.machine import agent, api, clock, configuration, database, disk, identity, secrets, versions
-from covey.app.checks.messages import content, mailbox, outbox, troubles
-from covey.app.checks.orders import actions, attempts, installers, operators, releases
-from covey.app.checks.relays import acl, credential, duplicate, relay, relay_accounts, served_relay
-from covey.app.checks.telemetry import boards, doors, sensors, vault
 from covey.errors import CoveyError
 
 _STATE = frozenset({"configuration", "identity"})
@@ -25,37 +20,37 @@ _STORE = _STATE | {"database"}
 
 
 CHECKS = (
-    Check(versions),
-    Check(identity),
-    Check(configuration),
-    Check(secrets, _STATE),
-    Check(clock),
-    Check(disk, _STATE),
-    Check(database, _STATE),
-    Check(agent, _STATE),
-    Check(api, _STATE),
-    Check(group, _STORE),
-    Check(agreement, _STORE),
-    Check(history, _STORE),
-    Check(operators, _STORE),
-    Check(attempts, _STORE),
-    Check(actions, _STATE),
-    Check(installers, _STORE),
-    Check(releases, _STORE),
-    Check(outbox, _STORE),
-    Check(mailbox, _STORE),
-    Check(content, _STORE),
-    Check(troubles, _STORE),
-    Check(vault, _STORE),
-    Check(boards, _STORE),
-    Check(served_relay, _STATE),
-    Check(relay_accounts, _STORE),
-    Check(sensors, _STORE),
-    Check(doors, _STATE),
-    Check(duplicate, _STORE),
-    Check(relay, frozenset({"configuration"}), online=True),
-    Check(credential, _STORE | {"relay", "secrets"}, online=True),
-    Check(acl, frozenset({"credential"}), online=True),
+    Check(machine.versions),
+    Check(machine.identity),
+    Check(machine.configuration),
+    Check(machine.secrets, _STATE),
+    Check(machine.clock),
+    Check(machine.disk, _STATE),
+    Check(machine.database, _STATE),
+    Check(machine.agent, _STATE),
+    Check(machine.api, _STATE),
+    Check(groups.group, _STORE),
+    Check(groups.agreement, _STORE),
+    Check(groups.history, _STORE),
+    Check(orders.operators, _STORE),
+    Check(orders.attempts, _STORE),
+    Check(orders.actions, _STATE),
+    Check(orders.installers, _STORE),
+    Check(orders.releases, _STORE),
+    Check(messages.outbox, _STORE),
+    Check(messages.mailbox, _STORE),
+    Check(messages.content, _STORE),
+    Check(messages.troubles, _STORE),
+    Check(telemetry.vault, _STORE),
+    Check(telemetry.boards, _STORE),
+    Check(relays.served_relay, _STATE),
+    Check(relays.relay_accounts, _STORE),
+    Check(telemetry.sensors, _STORE),
+    Check(telemetry.doors, _STATE),
+    Check(relays.duplicate, _STORE),
+    Check(relays.relay, frozenset({"configuration"}), online=True),
+    Check(relays.credential, _STORE | {"relay", "secrets"}, online=True),
+    Check(relays.acl, frozenset({"credential"}), online=True),
 )
 
 

@@ -44,6 +44,13 @@ class OperationBody(ABC):
         """Return a targeted kind's targets, and the key of a setting; this remains when the content is deleted."""
         return None
 
+    def plan_fields(self) -> list[object] | None:
+        """Return what all orders of one plan for several groups have in common, with their once-id (`orders/plans.py`).
+
+        None: it can be part of no plan.
+        """
+        return None
+
     def order_row(self) -> dict[str, Any]:
         """Return the columns `subject`, `value`, `secret`, `selector`, `deadline` and `once` of an order's table row.
 

@@ -142,6 +142,10 @@ class SettingOrder(OperationBody):
         """Return its targets, and the key."""
         return self.selector, self.key
 
+    def plan_fields(self) -> list[object] | None:
+        """Return key and value."""
+        return None if self.once is None else [self.once, self.key, self.value, self.sealed is not None]
+
     def order_row(self) -> dict[str, Any]:
         """Return key, value and targets."""
         return {
@@ -234,6 +238,12 @@ class CommandOrder(OperationBody):
     def target(self) -> tuple[Selector, str | None]:
         """Return its targets."""
         return self.selector, None
+
+    def plan_fields(self) -> list[object] | None:
+        """Return the command; a wave of a release is part of no plan."""
+        if self.roll_out is not None:
+            return None
+        return [self.once, self.action, dict(self.arguments), self.deadline_us, self.sealed is not None]
 
     def order_row(self) -> dict[str, Any]:
         """Return the action, its open arguments, targets, and deadline."""

@@ -18,7 +18,6 @@ from covey.core import crypto
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
-from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.history.personal import FleetPlan
 from covey.core.ids import DeviceKey, GroupId, OperationId, PlanId
 from covey.core.orders.selector import Selector, SelectorKind
@@ -38,15 +37,10 @@ def plan_of(operation: Operation) -> PlanId | None:
 
 def plan_id(author: DeviceKey, body: OperationBody) -> PlanId | None:
     """Return the plan that an author's order belongs to (rule 2); None where it can be of none."""
-    common: list[object]
-    match body:
-        case SettingOrder(once=bytes(once)):
-            common = [once, body.key, body.value, body.sealed is not None]
-        case CommandOrder(roll_out=None):
-            common = [body.once, body.action, dict(body.arguments), body.deadline_us, body.sealed is not None]
-        case _:
-            return None
-    fields = [author, int(body.kind), _selection(body.selector), common]
+    common, target = body.plan_fields(), body.target()
+    if common is None or target is None:
+        return None
+    fields = [author, int(body.kind), _selection(target[0]), common]
     return PlanId(crypto.digest(_PLAN, cbor.encode(fields)))
 
 
