@@ -362,22 +362,24 @@ MUTANTS = (
         "never subscribe again", dict.fromkeys([(Link, "_renew_later"), (Link, "renew_subscription")], _nothing), 34
     ),
     Mutant("start over when the disk is full", {(Runtime, "_replace_node"): _start_over}, 44),
-    Mutant("finish before the manifest is put", {(Collector, "_land"): _acknowledge_before_landing}),
+    Mutant("finish before the manifest is put", {(Collector, "_land"): _acknowledge_before_landing}, 3),
     Mutant(
         "a collector without its database does not ask its vault",
         {(collector_module, "recall"): _nothing},
         _OF_A_LOSS_AND_A_COPY,
     ),
-    Mutant("the plan is not committed", {(Collector, "_plan"): _plan_in_ram}),
+    Mutant("the plan is not committed", {(Collector, "_plan"): _plan_in_ram}, 3),
     Mutant(
         "signatures are not verified",
         {(receiver_module, "read_message"): lambda raw, **_verify: read_message(raw, verify=False)},
         75,
     ),
-    Mutant("a loss that nobody is told of", {(SendQueue, "_report_losses"): _nothing}),
+    Mutant("a loss that nobody is told of", {(SendQueue, "_report_losses"): _nothing}, 3),
     Mutant("strangers may speak", {(receiver_module, "authorise"): _nothing}),
     Mutant("one nonce for all", {(sealer_module, "seal"): _same_nonce}),
-    Mutant("a link's key survives a crash, its counter does not", {(SendingLinks, "draw"): _keys_of_an_incarnation()}),
+    Mutant(
+        "a link's key survives a crash, its counter does not", {(SendingLinks, "draw"): _keys_of_an_incarnation()}, 5
+    ),
     Mutant(
         "a link is used before its recipient has the key, and for what is repeated",
         {(SendingLinks, "begin"): _use_at_once, (Sealer, "queued"): _by_link_for_ever},
@@ -408,9 +410,7 @@ MUTANTS = (
     Mutant("a vault key is rotated after it was used", {(Collector, "_land"): _rotate_after_landing}, 33),
     Mutant("a removed device is heard", {(Addresses, "hears"): lambda *_: True}, _OF_A_FORMER_MEMBER),
     Mutant("a removed device shows a rollback", {(Acknowledgements, "acknowledge"): _believed}, _OF_A_FORMER_MEMBER),
-    Mutant(
-        "manifests and secrets for whoever asks", {(receiver_module, "_check_member"): _nothing}, _OF_A_FORMER_MEMBER
-    ),
+    Mutant("manifests and secrets for whoever asks", {(receiver_module, "_check_member"): _nothing}, 9),
     Mutant("rivals without a bound", {(trust_module, "RIVALS_OF_ONE"): 1_000}, 54),
     Mutant(
         "a removed device lets one in that removes its remover",
@@ -431,7 +431,7 @@ MUTANTS = (
     Mutant(
         "what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 40_003_999
     ),
-    Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}),
+    Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}, 9),
     Mutant("who is banned gets the next secret", {(Spreading, "of_change"): _secret_for_all}, 48),
     Mutant("what members take waits for who is out", {(send_queue_module, "_OF_MEMBERS"): frozenset()}, 31_000_706),
     Mutant("what waits in a group outlives it", {(SendQueue, "withdraw_of_group"): _nothing}, 178),

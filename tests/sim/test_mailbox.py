@@ -22,13 +22,15 @@ from covey.core.mailbox.messages import MailboxWelcome, PullResponse, PushAck
 from covey.core.mailbox.pushing import Pushing
 from covey.core.now import Now
 from covey.core.wire.sequences import SequenceSet
-from tests.examples import parameters
+from tests.examples import beginning_with, parameters
 from tests.fleet import Device
 from tests.mailbox_fleet import MailboxFleet
 from tests.sim.lying_mailbox import LyingInboxes
 
 _SEEDS = range(24)
 _MUTANT_SEEDS = range(60)
+_SEED_OF_MUTANT = {"an answer is taken for the whole": 30}
+"""The first that notices, where it comes late."""
 _STEPS = 40
 _PATIENCE = 250
 _PULL_BLOBS = 3
@@ -280,7 +282,7 @@ _MUTANTS: dict[str, tuple[object, str, object, Callable[[int, Path], object]]] =
 def test_a_mistake_is_caught(name: str, tmp_path: Path) -> None:
     owner, attribute, replacement, run = _MUTANTS[name]
     with patch.object(owner, attribute, replacement):
-        for seed in _MUTANT_SEEDS:
+        for seed in beginning_with(_SEED_OF_MUTANT.get(name), _MUTANT_SEEDS):
             folder = tmp_path / str(seed)
             folder.mkdir()
             try:

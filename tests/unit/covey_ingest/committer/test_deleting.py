@@ -124,9 +124,8 @@ def _delete_one() -> dict[str, int]:
     return deleting.delete(location_at(URL), of_author(ONE), lambda before: before.with_author(ONE, DAY_US))
 
 
-@pytest.mark.parametrize("part", range(2))
 def test_a_killed_deletion_is_repeated_and_loses_nothing_else(
-    store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
+    store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From each state that a killed deletion leaves behind another ingest goes on, and the deletion is said again.
 
@@ -145,7 +144,7 @@ def test_a_killed_deletion_is_repeated_and_loses_nothing_else(
     assert _delete_one()["readings"]
     driver.authors = (TWO,)
     driver.sizes = [9]  # a second try takes more of the vault than the first one
-    for number, moment in [*enumerate(distinct_moments(store))][part::2]:
+    for number, moment in enumerate(distinct_moments(store)):
         store.objects = dict(moment)
         driver.run(9)
         _delete_one()

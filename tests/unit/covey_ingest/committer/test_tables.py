@@ -65,9 +65,8 @@ def test_a_run_goes_on_on_another_machine(store: FailingS3, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(2))
 def test_each_reading_once_whenever_a_run_is_killed(
-    store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
+    store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a killed driver leaves is the store as it was after one of its changes: from each of them others go on."""
     driver = Driver(tmp_path / "driver", sizes=[2, 3])
@@ -78,7 +77,7 @@ def test_each_reading_once_whenever_a_run_is_killed(
         driver.run(5)  # a micro-batch, its state, merging; and another one
     assert len(store.moments) > 30
     moments = distinct_moments(store)
-    for number, moment in [*enumerate(moments)][part::2]:
+    for number, moment in enumerate(moments):
         store.objects = dict(moment)
         driver.run(6)
         _check(6, number)
@@ -86,8 +85,7 @@ def test_each_reading_once_whenever_a_run_is_killed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(2))
-def test_a_driver_that_gets_no_answer_changes_nothing_more(store: FailingS3, tmp_path: Path, part: int) -> None:
+def test_a_driver_that_gets_no_answer_changes_nothing_more(store: FailingS3, tmp_path: Path) -> None:
     """Each request fails once, each change is made once and its answer lost: the run ends whole, or as if killed."""
     driver = Driver(tmp_path / "driver", sizes=[3])
     driver.run(2)
@@ -98,7 +96,7 @@ def test_a_driver_that_gets_no_answer_changes_nothing_more(store: FailingS3, tmp
     named = dict.fromkeys(_kind(asked) for asked in store.asked if not old.fullmatch(asked))
     changes = [asked for asked in named if not asked.startswith("GET")]
     strikes = [(asked, Order.CUT) for asked in named] + [(asked, Order.LOSE) for asked in changes]
-    for asked, order in strikes[part::2]:
+    for asked, order in strikes:
         store.objects, store.moments = dict(before), []
         strike = _Strike(store, asked, order)
         store.orders = strike
