@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def scope_options(parser: Parser) -> None:
     """Add --group and --fleet."""
     group_option(parser)
-    parser.add_argument("--fleet", action="store_true", help="all groups in which this device is an operator")
+    parser.add_argument(
+        "--fleet", action="store_true", help="all groups in which this device is an operator, but no public ones"
+    )
 
 
 def pick_scope(device: Device, group: str | None, *, fleet: bool) -> Scope:

@@ -153,6 +153,19 @@ def found_collectors_group(device: Device) -> None:
         )
 
 
+def check_for_others(group: GroupManifest) -> None:
+    """Check that a group is not that of the person's own devices.
+
+    Raises:
+        LocalError: it is.
+    """
+    if group.mode is Mode.PERSONAL:
+        raise LocalError(
+            "that is the group of your own devices; a device in it would get into all your groups",
+            hint="to add a device of yours: covey own link; for others, create a group: covey group create",
+        )
+
+
 def add_device(
     device: Device, manifest: GroupManifest, key_texts: list[str], label: str | None, capabilities: list[str]
 ) -> tuple[Member, Invite]:
@@ -160,7 +173,9 @@ def add_device(
 
     Raises:
         UsageError: a key is missing, or is none.
+        LocalError: as `check_for_others`.
     """
+    check_for_others(manifest)
     texts = {text.split("-")[1]: text for text in key_texts if text.count("-") >= 2}
     try:
         keys = DeviceKeys(

@@ -59,9 +59,13 @@ class Together:
 
 
 def administered(device: Device) -> tuple[GroupManifest, ...]:
-    """Return the groups in which this device is an operator, by what its owner has pinned: its fleet."""
+    """Return the groups in which this device is an operator, by what its owner has pinned: its fleet.
+
+    Public groups are left out: strangers let themselves in, under any label, and would read what is ordered.
+    """
     own = device.node.identity.signing_public
-    return tuple(group for group in shared_groups(device) if own in operator_keys(device, group))
+    groups = (each for each in shared_groups(device) if each.mode is not Mode.PUBLIC)
+    return tuple(group for group in groups if own in operator_keys(device, group))
 
 
 def shared_groups(device: Device) -> tuple[GroupManifest, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from covey.app.device.device import Device
 from covey.app.device.relay_access import has_authority
 from covey.app.documents import to_json
+from covey.app.groups.groups import check_for_others
 from covey.app.pairing import inviting
 from covey.app.pairing.inviting import InviteEnd, Newcomer, OpenInvitation
 from covey.app.pairing.preparing import cancel_prepared, prepare, prepared_invites
@@ -190,6 +191,7 @@ def run(options: argparse.Namespace) -> int:
             return show_prepared(device, as_json=options.json)
         if options.cancel is not None:
             return _cancel(device, options.cancel, as_json=options.json)
+        check_for_others(device.pick_group(options.group))
         if options.batch is not None or options.labels is not None:
             return write_batch(device, options.group, _batch(options), as_json=options.json)
         if options.to is not None:

@@ -8,7 +8,7 @@
    device already, which then has lost it, or was added by its keys, an invitation is the answer, unless one is open, or
    it has used `MAXIMUM_GROUP_ASKS_OF_ONE` that still live. Otherwise a person decides: the request is noted and shown,
    and reported once an hour at most. One that the person has declined is neither, for as long as it is noted. If this
-   device may not let the other one in, nothing happens.
+   device may not let the other one in, nothing happens; nor if the group is that of the person's own devices.
 4. An invitation is answered by a person as any other (`requests.py`).
 
 Notes are bounded by device, so that nobody uses up the room of others, and end after `GROUP_REQUEST_US`. Invitations
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.core.group.manifest import read_manifest
+from covey.core.group.manifest import Mode, read_manifest
 from covey.core.group.messages import Bundle
 from covey.core.ids import DeviceKey
 from covey.core.membership.groups import Groups
@@ -151,6 +151,8 @@ def receive_request(groups: Groups, records: Records, message: Message, now: Now
         ]
         is_enough = len(live) >= MAXIMUM_GROUP_ASKS_OF_ONE or any(each.used_by is None for each in live)
         return None if is_enough else True
+    if group.mode is Mode.PERSONAL:
+        return None
     try:
         check_may_let_in(group, groups.own, message.author)
     except LocalError:

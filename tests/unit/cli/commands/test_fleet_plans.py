@@ -318,3 +318,21 @@ def test_a_state_that_cannot_be_written_ends_with_an_error_and_a_hint(kim: Here,
             assert ended.code in {1, 78}, (words, ended)
             assert "error: " in ended.stderr
             assert "hint: " in ended.stderr
+
+
+def test_a_fleet_has_no_public_group(kim: Here) -> None:
+    public = kim.json("group", "create", "--mode", "public")["group_id"]
+    _add(kim, public, LEE, "shed")
+    given = kim.json("setting", "set", "app.mode", "eco", "--fleet", "--for", "label:shed")
+    assert public not in given["groups"]
+    assert len(given["groups"]) == 2
+
+
+def test_a_device_gets_into_the_group_of_own_devices_by_own_link_alone(kim: Here) -> None:
+    with open_device(find_state(str(kim.state))) as opened:
+        personal = next(each.group_id.hex() for each in opened.node.groups.joined() if each.mode.name == "PERSONAL")
+    keys = key_text("sign", NINA.signing_public), key_text("noise", NINA.noise_public)
+    for words in (("invite", "--no-wait"), ("invite", "--to", "barn"), ("group", "add", *keys)):
+        refusal = kim.fails(*words, "--group", personal, code=1)
+        assert "would get into all your groups" in refusal
+        assert "covey own link" in refusal

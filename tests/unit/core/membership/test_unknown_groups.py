@@ -194,6 +194,14 @@ def test_a_declined_request_is_not_shown_again(make: Make) -> None:
     assert _wishes(ann) == [(further, ben.key)]
 
 
+def test_nobody_asks_to_be_one_of_a_persons_own_devices(make: Make) -> None:
+    ann, mal = make("ann"), make("mal")
+    found(ann, mal)
+    personal = _create(ann, Mode.PERSONAL)
+    _say(mal, ann, personal, kind=MessageType.INVITE_REQUEST)
+    assert _wishes(ann) == []
+
+
 def test_listed_devices_that_ask_take_no_room_of_a_persons_own_invitations(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     crowd = [make(f"mal {number}") for number in range(MAXIMUM_GROUP_REQUESTS + 1)]
