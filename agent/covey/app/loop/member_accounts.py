@@ -56,8 +56,7 @@ class MemberAccounts:
             self._has_unread = True
         if self._has_unread:
             self._has_unread = self._look_further(node)
-            if not self._has_unread:
-                self._note_former(node, now)
+            self._note_former(node, now)
         due = [key for key, close_at_us in self._close_at_us.items() if close_at_us <= now.monotonic_us]
         if due:
             self._shut_out(due, node, now)

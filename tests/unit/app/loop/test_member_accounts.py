@@ -177,10 +177,26 @@ def test_members_that_change_the_group_all_the_time_keep_no_account_open(hub: _H
         newcomer = Member(Device(f"newcomer {changes}", tmp_path).identity.keys)
         with hub.device.store.transaction():
             hub.device.node.actions.change(group_id, lambda draft, _, new=newcomer: draft.adding(new), hub.device.now)
-        hub.turn()
+        hub.turn_while_busy()
         changes += 1
     assert changes == 4, "the grace runs from the removal, whatever changes later"
     assert hub.lets_in(others, kept)
+
+
+def test_a_device_that_is_added_again_as_its_time_ends_keeps_its_account(hub: _Hub) -> None:
+    group_id = found(hub.device, hub.gate)
+    name = hub.gate.key.hex()
+    password = hub.authority.mint(name)
+    remove(hub.device, hub.gate, group_id)
+    hub.turn_while_busy()
+    hub.device.wait(REMOVED_ACCOUNT_US / 1e6)
+    member = Member(hub.gate.identity.keys)
+    with hub.device.store.transaction():
+        hub.device.node.actions.change(group_id, lambda draft, _: draft.adding(member), hub.device.now)
+    hub.turn()
+    assert hub.lets_in(name, password)
+    hub.turn_until_idle()
+    assert hub.lets_in(name, password)
 
 
 def test_an_account_is_closed_once_the_password_file_can_be_changed_again(hub: _Hub) -> None:
