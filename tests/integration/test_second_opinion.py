@@ -30,7 +30,7 @@ from covey.core.history.releases import ReleaseChange
 from covey.core.ids import DeviceKey
 from covey.core.membership.requests import GroupInvite
 from covey.core.orders.authority import Pins, weigh_orders
-from covey.core.orders.plans import plan_of
+from covey.core.orders.plans import plan_id
 from covey.core.pairing.messages import from_wire as rendezvous_from_wire
 from covey.core.pake import Pake, Side
 from covey.core.settings.states import SettingReport
@@ -180,7 +180,7 @@ def test_both_find_the_same_plans(ask: Ask) -> None:
         author = chance.choice((ALICE, BOB)).signing_public
         operation = replace(said(ALICE, order()), log=Log(author, INCARNATION), kind=kind, body=body)
         if _code(partial(read_body, operation)) is None:
-            plan = plan_of(operation)
+            plan = plan_id(author, read_body(operation))
             found = ask("plan", author=author.hex(), kind=kind, bytes=body.hex())
             assert found == (None if plan is None else plan.hex()), (seed, body.hex())
 

@@ -105,6 +105,7 @@ def test_forms_keys_and_judging_rules_are_listed() -> None:
         "FEATURES": announcement.FEATURES,
         "KNOWN_RULES": announcement.KNOWN_RULES,
         "ONCE": orders._ONCE,
+        "WAVE": orders._WAVE,
         "UNSUPPORTED": message._UNSUPPORTED,
     }
     assert {row[2]: int(row[1]) for row in _rows("Keys of extension maps")} == keys

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.app.orders.fleet import Scope
 from covey.app.orders.release_reports import Release, release
 from covey.app.orders.releases import begin, go_on, plan_release, read_waves
 from covey.core.history.kinds import OperationKind
@@ -23,16 +24,17 @@ def _released(world: ReleaseWorld, version: str) -> Release:
     """Release a version, and give its waves until it is over, or has stopped."""
     world.offer(version)
     opened = world.opened(world.operator)
-    plan = plan_release(opened, world.group, "all", read_waves("1%,10%,100%"), 2, _PATIENCE_US, 0, 0)
+    scope = Scope((world.group,))
+    [(group, plan)] = plan_release(opened, scope.groups, "all", read_waves("1%,10%,100%"), 2, _PATIENCE_US, 0, 0)
     arguments = {"group": world.group.group_id.hex(), "file": "f" * 64}
-    found = begin(opened, world.group, "pump", arguments, plan)
+    found = begin(opened, scope, "pump", [(group, plan, arguments)], "all")
     for step in range(_STEPS):
         if found.state in {"finished", "stopped"}:
             break
         world.step()
         if step % _VISITS == 0:
             world.carry_stick()
-        found = go_on(opened, world.group, found.id)
+        found = go_on(opened, scope.groups, found.id)
     return found
 
 
@@ -48,7 +50,7 @@ def _bad(world: ReleaseWorld, devices: int) -> set[Pump]:
     tried = world.was_on("bad 2")
     assert 1 <= len(tried) <= devices // 100
     assert {each.version for each in world.devices} == {"good 1"}
-    found = release(world.opened(world.operator), world.group, bad.id)
+    found = release(world.opened(world.operator), [world.group], bad.id)
     assert (len(found.failed), found.silent, found.state) == (len(tried), (), "stopped"), "all say that they are back"
     assert all(world.has(each, OperationKind.RELEASE) for each in world.devices), "all know, by stick as well"
     return tried

@@ -28,6 +28,8 @@ class Takes(Enum):
     DEVICES = "devices"
     GROUPS = "groups"
     ORDERS = "orders"
+    PLANS = "plans"
+    RELEASES = "releases"
     WHOM = "whom"
 
 
@@ -125,6 +127,8 @@ _TAKES = {
     "DEVICE": Takes.DEVICES,
     "GROUP": Takes.GROUPS,
     "ORDER": Takes.ORDERS,
+    "PLAN": Takes.PLANS,
+    "RELEASE": Takes.RELEASES,
     "WHOM": Takes.WHOM,
 }
 

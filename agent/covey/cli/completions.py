@@ -12,7 +12,7 @@ from covey.cli.command_tree import Argument, Command, Takes, commands
 from covey.config.settings import settings
 
 _PATHS = {Takes.FILE, Takes.FOLDER}
-_ASKED = {Takes.ACTIONS, Takes.DEVICES, Takes.GROUPS, Takes.ORDERS, Takes.WHOM}
+_ASKED = {Takes.ACTIONS, Takes.DEVICES, Takes.GROUPS, Takes.ORDERS, Takes.PLANS, Takes.RELEASES, Takes.WHOM}
 
 
 def _before_the_action(known: Iterable[Command]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from covey.limits.units import KIB
+
 MAXIMUM_OWN_GROUPS = 256
 """Groups that a personal group's history knows of; what it tells of more is not heeded. Four times what one device is
 in."""
@@ -16,8 +18,12 @@ MAXIMUM_PREFERENCE_VALUE_BYTES = 1_024
 """A preference's value in UTF-8."""
 
 MAXIMUM_PLAN_TEXT_BYTES = 256
-"""What a plan for several groups does, in UTF-8: a line of a table. With 128 groups a plan takes 4.7 kB, so one device
-writes 3,500 of them before its personal group's history is full."""
+"""What a plan for several groups does, in UTF-8: a line of a table. With 128 groups a plan takes 4.7 kB and its order,
+so one device writes some 3,000 of them before its personal group's history is full."""
+
+MAXIMUM_PLAN_ORDER_BYTES = 56 * KIB
+"""The order of a plan, which names up to 1,000 devices (34 kB) and has a value (16 KiB) or arguments. Leaves 8 KiB of
+the operation for the plan's groups and text."""
 
 JOINED_UNASKED = 32
 """Groups of a device beyond which it asks no further one to be let in because another own device is in it: half of

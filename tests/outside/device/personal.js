@@ -5,7 +5,7 @@ const { KINDS } = require('./history.js')
 const { hexOf } = require('./manifests.js')
 const { COMMAND, SETTING } = require('./orders.js')
 const { blake2b } = require('./primitives.js')
-const { ascendingBytes, hash, integer, key, orNull, structure, text } = require('./shapes.js')
+const { ascendingBytes, hash, integer, key, octets, orNull, structure, text } = require('./shapes.js')
 
 const PLAN = 14
 const MAXIMUM_GROUPS = 128
@@ -13,13 +13,16 @@ const MAXIMUM_OWN_GROUPS = 256
 const MAXIMUM_PREFERENCES = 1024
 const MAXIMUM_BODY_BYTES = 65536
 const [HELD] = [0, 1, 2] // held, left, erased
+const MAXIMUM_ORDER_BYTES = 57344
 const DEVICES = 3
+const OF_GROUP = new Set(['group', 'file']) // the arguments of a release that differ from group to group
 
-/** {id, kind, text, groups}: the body of an operation of kind PLAN. One that does not read is opaque, and never refused. */
+/** {id, kind, text, groups, order}: the body of an operation of kind PLAN. One that does not read is opaque, and never refused. */
 function readPlan(body) {
   const shapes = [hash, orNull(integer(0, 255)), text(256), ascendingBytes(key, MAXIMUM_GROUPS, 1)]
-  const [[id, kind, words, groups]] = structure(decode(body, MAXIMUM_BODY_BYTES), shapes)
-  return { id, kind, text: words, groups }
+  const fields = structure(decode(body, MAXIMUM_BODY_BYTES), shapes, { optional: [octets(MAXIMUM_ORDER_BYTES)] })[0]
+  const [id, kind, words, groups, order = null] = fields
+  return { id, kind, text: words, groups, order }
 }
 
 /** The once-id of a setting, under an odd key: null where there is none, or none that reads */
@@ -31,17 +34,19 @@ function onceOf(body) {
 
 /** The id of the plan that an author's order belongs to, null where it can be of none */
 function planOf(author, kind, body, fields) {
-  const [selector] = fields
-  const selection = selector?.[0] === DEVICES ? [DEVICES] : selector
-  const id = common => blake2b(encode([author, kind, selection, common]), 'covey/1 fleet')
+  const selection = selector => (selector?.[0] === DEVICES ? [DEVICES] : selector)
+  const id = (common, selector = fields[0]) => blake2b(encode([author, kind, selection(selector), common]), 'covey/1 fleet')
   if (kind === SETTING) {
     const [, name, value, sealed] = fields
     const once = onceOf(body)
     return once && id([once, name, value, sealed !== null])
   }
-  if (kind !== COMMAND || fields.length > 6) return null // a wave is of another plan
-  const [, action, given, once, deadline, sealed] = fields
-  return id([once, action, given, deadline, sealed !== null])
+  if (kind !== COMMAND) return null
+  const [, action, given, once, deadline, sealed, rollOut] = fields
+  if (!rollOut) return id([once, action, given, deadline, sealed !== null])
+  const [selector, ...bounds] = rollOut
+  const common = new Map([...given].filter(([name]) => !OF_GROUP.has(name)))
+  return id([once, action, common, deadline, bounds], selector)
 }
 
 /** What the operations that count come to, in the history's order; `members` are those of the personal group now. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from covey.core.actions.secrets import seal_arguments
@@ -100,6 +101,7 @@ def _bodies() -> list[dict[str, Any]]:
             _ONCE,
             roll_out=RollOut(_PUMPS, (Wave(devices=1), Wave(percent=10), Wave(percent=100)), 2, 900_000_000, 0),
         ),
+        "the third wave of a roll-out": replace(_wave(_DEVICES), wave=3),
         "a wave whose devices have to be heard": _wave(_DEVICES, seen_within_us=600_000_000),
         "a release is paused": ReleaseChange(_ONCE, ReleaseState.PAUSED, "1 failed: pump-3"),
         "a release is aborted": ReleaseChange(_ONCE, ReleaseState.ABORTED),

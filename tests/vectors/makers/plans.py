@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from covey.core.history.body import OperationBody
@@ -19,12 +20,14 @@ _ONE_DEVICE, _OTHER_DEVICE = (Selector(SelectorKind.DEVICES, devices=(each.signi
 _PUMPS = Selector(SelectorKind.LABEL, name="Pumpe 3")
 PUMPS, FIELDS = sorted(GroupId(seeded(name)) for name in ("pumps", "fields"))
 SPEED = FleetPlan(PlanId(seeded("plan")), int(OperationKind.SETTING), "app.pump.speed = 1200", (PUMPS, FIELDS))
+REBOOT = CommandOrder(EVERYBODY, "reboot", {}, _ONCE)
+WITH_ORDER = FleetPlan(PlanId(seeded("plan 2")), int(REBOOT.kind), "reboot", (PUMPS, FIELDS), REBOOT.to_wire())
 REMOVAL = FleetPlan(PlanId(seeded("removal")), None, "removed Frida", (PUMPS,))
 
 
 def plan_bodies() -> list[dict[str, Any]]:
     """Return bodies of kind PLAN: those that say something, and those that are opaque, with the code why."""
-    taken = {"a setting in two groups": SPEED, "a removal": REMOVAL}
+    taken = {"a setting in two groups": SPEED, "a removal": REMOVAL, "a command with its order": WITH_ORDER}
     fields = [SPEED.id, SPEED.given, SPEED.text, [PUMPS, FIELDS]]
     many = sorted(seeded(f"group {number}") for number in range(129))
     rows: list[tuple[str, str | None, object]] = [
@@ -45,7 +48,10 @@ def plan_bodies() -> list[dict[str, Any]]:
         ("a kind by its name", "malformed", [fields[0], "setting", *fields[2:]]),
         ("an id of 16 bytes", "malformed", [SPEED.id[:16], *fields[1:]]),
         ("a field missing", "malformed", fields[:3]),
-        ("a field too many", "malformed", [*fields, None]),
+        ("the longest order", None, [*fields, bytes(57_344)]),
+        ("a byte too many of an order", "limit", [*fields, bytes(57_345)]),
+        ("no order where there is one", "malformed", [*fields, None]),
+        ("a field too many", "malformed", [*fields, b"order", None]),
     ]
     return [
         *({"name": name, "code": None, "bytes": body.to_wire().hex()} for name, body in taken.items()),
@@ -53,10 +59,9 @@ def plan_bodies() -> list[dict[str, Any]]:
     ]
 
 
-def _wave() -> CommandOrder:
-    return CommandOrder(
-        _ONE_DEVICE, "pump", {}, _ONCE, roll_out=RollOut(EVERYBODY, (Wave(percent=100),), 2, 900_000_000, 0)
-    )
+def _wave(selector: Selector = EVERYBODY, stop: int = 2, **arguments: str) -> CommandOrder:
+    plan = RollOut(selector, (Wave(percent=100),), stop, 900_000_000, 0)
+    return CommandOrder(_ONE_DEVICE, "pump", arguments, _ONCE, roll_out=plan)
 
 
 def order_plans() -> list[dict[str, Any]]:
@@ -81,6 +86,14 @@ def order_plans() -> list[dict[str, Any]]:
         "a command with sealed arguments": CommandOrder(EVERYBODY, "reboot", {}, _ONCE, sealed=b"\x01"),
         "a command for devices": CommandOrder(_OTHER_DEVICE, "reboot", {"delay": "5"}, _ONCE),
         "a wave of a roll-out": _wave(),
+        "a wave for other devices": replace(_wave(), selector=_OTHER_DEVICE, wave=2),
+        "a wave in one group": _wave(group="01", file="02"),
+        "a wave in another group": _wave(group="03", file="04"),
+        "a wave with another argument": _wave(group="03", file="04", mode="fast"),
+        "a wave with another bound": _wave(stop=5),
+        "a wave of a roll-out for a label": _wave(_PUMPS),
+        "a wave of a roll-out for one device": _wave(_ONE_DEVICE),
+        "a wave of a roll-out for another device": _wave(_OTHER_DEVICE),
         "an approval": Approval(OperationId(seeded("order"))),
     }
     said = [[0], "app.pump.speed", 1_200, None]

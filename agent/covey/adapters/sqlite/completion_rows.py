@@ -19,6 +19,14 @@ def order_ids(state: Path, kinds: tuple[int, ...]) -> list[bytes]:
     return [row[0] for row in _rows(state, statement, *kinds, _ROWS)]
 
 
+def newest_operations(state: Path, kind: int) -> list[bytes]:
+    """Return the newest operations of a kind, of all groups."""
+    return [
+        row[0]
+        for row in _rows(state, "SELECT raw FROM operation WHERE kind = ? ORDER BY arrival DESC LIMIT ?", kind, _ROWS)
+    ]
+
+
 def newest_manifests(state: Path) -> list[bytes]:
     """Return an accepted manifest of each group, the newest."""
     statement = "SELECT raw, max(version) FROM group_manifest WHERE state <> 1 GROUP BY group_id LIMIT ?"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from covey.adapters.sqlite.completion_rows import newest_manifests, order_ids
+from covey.adapters.sqlite.completion_rows import newest_manifests, newest_operations, order_ids
 from covey.adapters.state_path import default_state
 from covey.errors import CoveyError
 
@@ -35,7 +35,27 @@ def _orders(state: Path) -> list[str]:
     from covey.core.history.kinds import kinds_that
 
     approved = kinds_that(lambda traits: traits.by_threshold)
-    return [each.hex()[:_SHORT] for each in order_ids(state, tuple(map(int, approved)))]
+    return [*_plans(state), *(each.hex()[:_SHORT] for each in order_ids(state, tuple(map(int, approved))))]
+
+
+def _plans(state: Path) -> list[str]:
+    from covey.core.history.kinds import OperationKind
+    from covey.core.history.operation import read_operation
+    from covey.core.history.personal import FleetPlan
+
+    bodies = (read_operation(raw, verify=False).body for raw in newest_operations(state, OperationKind.PLAN))
+    plans = map(FleetPlan.from_wire, bodies)
+    return [each.id.hex()[:_SHORT] for each in plans if not each.text.startswith("release ")]
+
+
+def _releases(state: Path) -> list[str]:
+    from covey.core.history.kinds import OperationKind
+    from covey.core.history.operation import read_operation
+    from covey.core.history.orders import CommandOrder
+
+    bodies = (read_operation(raw, verify=False).body for raw in newest_operations(state, OperationKind.COMMAND))
+    orders = map(CommandOrder.from_wire, bodies)
+    return [each.once.hex()[:_SHORT] for each in orders if each.roll_out is not None]
 
 
 def _groups(state: Path) -> list[str]:
@@ -70,6 +90,8 @@ _KINDS = {
     "devices": _quietly(_devices),
     "groups": _quietly(_groups),
     "orders": _quietly(_orders),
+    "plans": _quietly(_plans),
+    "releases": _quietly(_releases),
     "whom": _quietly(_whom),
 }
 

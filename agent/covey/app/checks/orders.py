@@ -161,33 +161,39 @@ def installers(device: Examined) -> Iterator[Seen]:
 def releases(device: Examined) -> Iterator[Seen]:
     """Releases that an operator's device knows, and that wait for a person."""
     from covey.app.device.pins import somebody_is_pinned
-    from covey.app.orders.operators import operator_keys
-    from covey.app.orders.release_reports import releases as releases_of
+    from covey.app.orders.fleet import administered
+    from covey.app.orders.release_reports import described, given_releases
 
     if not somebody_is_pinned(device.opened):
         yield Level.SKIPPED, "this device obeys no operator", ""
         return
-    own, finished, is_operator = device.opened.node.identity.signing_public, 0, False
-    for group in device.opened.node.groups.joined():
-        if own not in operator_keys(device.opened, group):
-            continue
-        is_operator = True
-        try:
-            found = releases_of(device.opened, group)
-        except LocalError as wrong:
-            yield warning(str(wrong), wrong.hint)
-            continue
-        for each in found:
-            if each.state in _WAITS:
-                yield warning(*_waits(each))
-            else:
-                finished += 1
-    if not is_operator:
+    groups = administered(device.opened)
+    if not groups:
         yield Level.SKIPPED, "this device is not an operator", ""
-    elif finished:
-        yield ok(f"{count(finished, 'release')} under way, finished or aborted")
-    else:
+        return
+    seen = quiet = 0
+    for given in given_releases(device.opened, groups):
+        seen += 1
+        try:
+            each = described(device.opened, given)
+        except LocalError as wrong:
+            yield warning(f"release {given.once.hex()[:8]}: {wrong}", wrong.hint)
+            continue
+        if each.state in _WAITS:
+            yield warning(*_waits(each))
+        else:
+            quiet += 1
+        if each.missing:
+            yield warning(*_incomplete(each))
+    if quiet:
+        yield ok(f"{count(quiet, 'release')} under way, finished or aborted")
+    elif not seen:
         yield ok("no release needs action")
+
+
+def _incomplete(each: Release) -> tuple[str, str]:
+    line = f"release {each.id[:8]}: {count(len(each.missing), 'group')} of {len(each.groups)} lack its order here"
+    return line, f"if its first device is lost: covey release resume {each.id[:8]}"
 
 
 _WAITS = {"stopped", "paused", "ready", "awaits approval"}
@@ -205,4 +211,4 @@ def _waits(each: Release) -> tuple[str, str]:
             return f"release {name} is paused by {last.by}" + (f": {last.why}" if last.why else ""), resume
         case "ready":
             return f"release {name} is ready for its next wave, but no device continues it", resume
-    return f"release {name} needs the approval of more operators", f"covey order approve {each.wave[:8]}"
+    return f"release {name} needs the approval of more operators", f"covey order approve {name}"

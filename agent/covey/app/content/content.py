@@ -247,25 +247,44 @@ def _need_here(device: Device, offer: GroupFile) -> None:
         raise LocalError(f"'{offer.file.name}' is not on this device", hint="'covey file get' fetches it")
 
 
+def check_room(device: Device, path: Path, copies: int) -> None:
+    """Check that the quota has room for a file sealed for so many groups, each of which needs a copy of its own.
+
+    Raises:
+        DiskFullError: it has not.
+    """
+    if path.is_file():
+        _check_quota(device, copies * (path.stat().st_size + TAG_BYTES))
+
+
+def _quota(device: Device) -> int:
+    return device.config.content.maximum_mb * 1_000_000
+
+
+def _may_go(device: Device) -> list[KeptFile]:
+    return [each for each in device.store.content.all() if each.state is ContentState.HERE and not each.pinned]
+
+
+def _check_quota(device: Device, size: int) -> int:
+    """Return how many bytes local files use, if there can be room for `size` more."""
+    used, quota = device.store.content.files.used_bytes(), _quota(device)
+    if used + size > quota + sum(each.sealed_size for each in _may_go(device)):
+        raise DiskFullError(
+            f"no room for {size} bytes: local files use {used} of {quota} bytes",
+            hint="'covey file delete' deletes a local copy; or raise content.maximum_mb",
+        )
+    return used
+
+
 def make_room(device: Device, size: int) -> None:
     """Delete unpinned files, least recently used first, until one of `size` bytes fits the quota.
 
     Raises:
         DiskFullError: pinned files and running downloads leave no room; nothing was deleted.
     """
-    quota, content = device.config.content.maximum_mb * 1_000_000, device.store.content
-    used = content.files.used_bytes()
-
-    def may_go() -> list[KeptFile]:
-        return [each for each in content.all() if each.state is ContentState.HERE and not each.pinned]
-
-    if used + size > quota + sum(each.sealed_size for each in may_go()):
-        raise DiskFullError(
-            f"no room for a file of {size} bytes: local files use {used} of {quota} bytes",
-            hint="'covey file delete' deletes a local copy; or raise content.maximum_mb",
-        )
+    used, quota, content = _check_quota(device, size), _quota(device), device.store.content
     with device.store.transaction():
-        for each in may_go():  # anew: another command may have pinned one
+        for each in _may_go(device):  # anew: another command may have pinned one
             if used + size <= quota:
                 break
             content.drop(each.hash)

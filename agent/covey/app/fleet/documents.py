@@ -111,10 +111,13 @@ class FleetOrder:
 
 @dataclass(frozen=True, slots=True)
 class FleetRelease:
-    """A roll-out, wave by wave, in numbers of devices; `state` as of a `Release`, `device` and `label` its author."""
+    """A roll-out, wave by wave, in numbers of devices; `state` as of a `Release`, `device` and `label` its author.
+
+    `groups`: the ids of those that it is in, a single one or several of a fleet.
+    """
 
     id: str
-    group_id: str
+    groups: tuple[str, ...]
     device: str
     label: str
     began_at_us: int

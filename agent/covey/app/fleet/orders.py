@@ -18,7 +18,7 @@ from covey.core.history.orders import CommandOrder
 from covey.core.ids import DeviceKey, device_name, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from covey.app.device.device import Device
     from covey.app.orders.release_reports import Release
@@ -94,8 +94,12 @@ class RollOuts:
 
     def releases(self, device: Device) -> tuple[FleetRelease, ...]:
         """Return the newest releases of all groups, the newest first."""
-        found = [each for group in _with(device, OperationKind.COMMAND) for each in _releases(device, group)]
-        return tuple(sorted(found, key=lambda each: (each.began_at_us, each.id), reverse=True)[:_SHOWN])
+        groups = tuple(_with(device, OperationKind.COMMAND))
+        if not groups:
+            return ()  # most devices know none, and nothing is loaded for it
+        from covey.app.orders.release_reports import newest_releases
+
+        return tuple(_counted(groups, each) for each in newest_releases(device, groups, _SHOWN))
 
     def rollbacks(self, device: Device) -> tuple[FleetRollback, ...]:
         """Return the devices on which an installation did not stay, the newest first."""
@@ -118,19 +122,14 @@ def _with(device: Device, kind: OperationKind) -> Iterator[GroupManifest]:
             yield group
 
 
-def _releases(device: Device, group: GroupManifest) -> Iterator[FleetRelease]:
-    from covey.app.orders.release_reports import newest_releases
-
-    return (_counted(group, each) for each in newest_releases(device, group, _SHOWN))
-
-
-def _counted(group: GroupManifest, found: Release) -> FleetRelease:
+def _counted(groups: Collection[GroupManifest], found: Release) -> FleetRelease:
     author = DeviceKey(bytes.fromhex(found.author))
+    labels = (_label(group, author) for group in groups if group.group_id.hex() in found.groups)
     return FleetRelease(
         found.id,
-        group.group_id.hex(),
+        found.groups,
         device_name(author),
-        _label(group, author),
+        next((each for each in labels if each), ""),
         found.began_at_us,
         printable(f"{found.action} for {found.selector}", _ROLL_OUT_CHARACTERS),
         found.state,

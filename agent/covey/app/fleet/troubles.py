@@ -122,19 +122,18 @@ def _of_unreadable(table: FleetTable, newest: NewestReadings) -> Iterator[FleetT
 
 def _of_releases(releases: tuple[FleetRelease, ...], rollbacks: tuple[FleetRollback, ...]) -> Iterator[FleetTrouble]:
     for each in releases:
-        group = f" --group {each.group_id[:8]}"
         if each.state == "stopped":
             bad = ", ".join(
                 f"{number} {word}" for word, number in (("failed", each.failed), ("silent", each.silent)) if number
             )
             yield FleetTrouble(
                 f"release {each.id[:8]} ({each.what}) has stopped in wave {each.wave}: {bad} of {each.given}",
-                f"covey release show {each.id[:8]}{group}",
+                f"covey release show {each.id[:8]}",
             )
         elif each.state == "ready":
             yield FleetTrouble(
                 f"release {each.id[:8]} ({each.what}) is ready for its next wave: {count(each.others, 'device')} left",
-                f"covey release resume {each.id[:8]}{group}",
+                f"covey release resume {each.id[:8]}",
             )
     for one in rollbacks:
         went = "rolled back" if one.back else "could not roll back"

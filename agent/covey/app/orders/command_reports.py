@@ -30,6 +30,12 @@ Outcome: TypeAlias = Literal["done", "failed", "refused", "unknown", "asleep", "
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 """What has become of a command on a device, as people count it."""
 
+BY_WEIGHT: tuple[Outcome, ...] = tuple(
+    sorted(OUTCOMES, key=lambda each: (each in {"refused", "excluded"}, each in {"waiting", "asleep", "elsewhere"}))
+)
+"""Of what a device says of one once-id in several operations, the first of these counts: it runs a command once, and
+refuses it elsewhere."""
+
 _OPEN: tuple[Outcome, ...] = ("asleep", "waiting", "elsewhere")
 _AWAY = {"silent", "gone", "stopped"}
 _LATE_US = 120_000_000
@@ -67,6 +73,11 @@ class DeviceOutcome:
     seen_at_us: int | None = None
     away_since_us: int | None = None
     unsigned: bool = False
+
+
+def rank(outcome: DeviceOutcome) -> int:
+    """Return how much an outcome weighs among those of one device: the lowest counts."""
+    return BY_WEIGHT.index(outcome.outcome)
 
 
 @dataclass(frozen=True, slots=True)

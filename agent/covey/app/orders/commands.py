@@ -99,19 +99,20 @@ def _sealed(
         raise UsageError(f"all secrets together: {error}", hint="use fewer or shorter secrets") from error
 
 
-def check_may_order(device: Device, manifest: GroupManifest, selector: str) -> None:
-    """Check that this device could order a release for a selector's devices.
+def release_targets(device: Device, groups: Sequence[GroupManifest], selector: str) -> list[Targets]:
+    """Return whom a release is for in which group, if this device could order it.
 
     Raises:
         LocalError: it is no operator; or none of its targets obeys commands.
         UsageError: the selector is invalid, or selects nothing, or a board.
     """
-    _, members, _ = _ordered(device, (manifest,), selector)
+    found, members, _ = _ordered(device, groups, selector)
     check_supported(members, Feature.RELEASES)
     if any(member.is_board for member in members):
         raise UsageError(
             "a release is for devices; gateways update their boards", hint="give the gateway: --for GATEWAY"
         )
+    return found
 
 
 def readers_of(manifest: GroupManifest, selector: str, *, secret: bool) -> list[NoisePublic]:

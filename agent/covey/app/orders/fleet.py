@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from covey.app.groups.groups import pick_device, removal
@@ -21,10 +21,10 @@ from covey.core.history.bodies import Note
 from covey.core.history.kinds import OperationKind
 from covey.core.history.personal import PLAN_ID_BYTES, FleetPlan
 from covey.core.ids import DeviceKey, PlanId, truncate_utf8
-from covey.core.orders.plans import plan_id
+from covey.core.orders.plans import PlannedOrder, plan_id
 from covey.core.orders.selector import Selector, SelectorKind, read_selector
 from covey.errors import LocalError
-from covey.limits.personal import MAXIMUM_PLAN_TEXT_BYTES
+from covey.limits.personal import MAXIMUM_PLAN_ORDER_BYTES, MAXIMUM_PLAN_TEXT_BYTES
 
 if TYPE_CHECKING:
     from covey.app.device.device import Device
@@ -95,9 +95,7 @@ def distinct(found: Iterable[Targets]) -> list[Member]:
     return list({member.keys.signing_public: member for each in found for member in each.members}.values())
 
 
-def give(
-    device: Device, scope: Scope, bodies: Sequence[tuple[GroupManifest, OperationBody]], selector: str
-) -> Together:
+def give(device: Device, scope: Scope, bodies: Sequence[tuple[GroupManifest, PlannedOrder]], selector: str) -> Together:
     """Write one order to each group; for a fleet, with the plan that keeps them together.
 
     Raises:
@@ -106,10 +104,23 @@ def give(
     """
     if not scope.fleet:
         return Together(_with_groups(bodies, write_together(device, bodies)))
-    _, first = bodies[0]
-    found = plan_id(device.node.identity.signing_public, first)
+    order = bodies[0][1]
+    if order.selector.kind is SelectorKind.DEVICES:
+        named = tuple(sorted({key for _, each in bodies for key in each.selector.devices}))
+        order = replace(order, selector=Selector(SelectorKind.DEVICES, devices=named))
+    return give_plan(device, bodies, order, f"{order.shown()['text']} for {selector}")
+
+
+def give_plan(
+    device: Device, bodies: Sequence[tuple[GroupManifest, PlannedOrder]], order: PlannedOrder, text: str
+) -> Together:
+    """Write a fleet's orders, and the plan with the order for all of its groups; raises as `give`."""
+    found = plan_id(device.node.identity.signing_public, order)
     assert found is not None, "every order that is given here has a once-id"
-    return _write_plan(device, found, bodies, f"{first.shown()['text']} for {selector}")
+    raw = order.to_wire()
+    is_short = len(raw) <= MAXIMUM_PLAN_ORDER_BYTES
+    kept = raw if order.sealed is None and is_short else None  # a secret is sealed for the devices of one group
+    return _write_plan(device, found, bodies, text, kept)
 
 
 def post_everywhere(device: Device, scope: Scope, content: bytes, mime: str, *, typed: bool) -> Together:
@@ -157,18 +168,28 @@ def remove_everywhere(device: Device, target: DeviceKey, groups: Sequence[GroupM
 
 
 def _write_plan(
-    device: Device, plan: PlanId, bodies: Sequence[tuple[GroupManifest, OperationBody]], text: str
+    device: Device,
+    plan: PlanId,
+    bodies: Sequence[tuple[GroupManifest, OperationBody]],
+    text: str,
+    order: bytes | None = None,
 ) -> Together:
     personal = personal_group(device)
-    body = _plan(plan, int(bodies[0][1].kind), text, [group for group, _ in bodies])
+    body = _plan(plan, int(bodies[0][1].kind), text, [group for group, _ in bodies], order)
     *orders, _ = write_together(device, [*bodies, (personal, body)])
     return Together(_with_groups(bodies, orders), plan.hex())
 
 
-def _plan(plan: PlanId, kind: OperationKind | int | None, text: str, groups: Iterable[GroupManifest]) -> FleetPlan:
+def _plan(
+    plan: PlanId,
+    kind: OperationKind | int | None,
+    text: str,
+    groups: Iterable[GroupManifest],
+    order: bytes | None = None,
+) -> FleetPlan:
     given = None if kind is None else int(kind)
     ids = tuple(sorted(group.group_id for group in groups))
-    return FleetPlan(plan, given, truncate_utf8(" ".join(text.split()), MAXIMUM_PLAN_TEXT_BYTES), ids)
+    return FleetPlan(plan, given, truncate_utf8(" ".join(text.split()), MAXIMUM_PLAN_TEXT_BYTES), ids, order)
 
 
 def _with_groups(

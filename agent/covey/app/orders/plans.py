@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from covey.app.groups.own_devices import own_devices
 from covey.app.history.history import pick_operation
 from covey.app.history.writing import write_together
 from covey.app.orders import command_reports, operators, setting_orders
-from covey.app.orders.command_reports import OUTCOMES, CommandReport, DeviceOutcome, Outcome
+from covey.app.orders.command_reports import BY_WEIGHT, CommandReport, DeviceOutcome, Outcome, rank
+from covey.core.history.bodies import read_body
 from covey.core.history.kinds import GIVING_KINDS, OperationKind
-from covey.core.history.orders import Approval
+from covey.core.history.orders import OF_GROUP, Approval, CommandOrder, SettingOrder
 from covey.core.history.personal import PLAN_ID_BYTES
-from covey.core.ids import GroupId, OperationId, PlanId
-from covey.core.orders.plans import kept_plans, plan_of
+from covey.core.ids import DeviceKey, GroupId, OperationId, PlanId
+from covey.core.orders.plans import kept_order, kept_plans, plan_id
 from covey.errors import LocalError
 
 if TYPE_CHECKING:
@@ -24,26 +25,32 @@ if TYPE_CHECKING:
     from covey.app.orders.fleet import Together
     from covey.app.orders.operators import OrderEntry
     from covey.core.group.manifest import GroupManifest
+    from covey.core.history.body import OperationBody
     from covey.core.history.operation import Operation
     from covey.core.history.personal import FleetPlan
 
 _PLANNED = (OperationKind.SETTING, OperationKind.COMMAND)
 _SHORTEST = 4
-_BY_WEIGHT: tuple[Outcome, ...] = tuple(
-    sorted(OUTCOMES, key=lambda each: (each in {"refused", "excluded"}, each in {"waiting", "asleep", "elsewhere"}))
-)
-"""Of what a device says of one plan in several groups, the first of these counts: it runs a command once, and refuses
-it in its other groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPlan:
-    """A plan: its operations that are here, each with its group, and what this person's devices keep of it."""
+    """A plan: its operations that are here, each with its group, and what this person's devices keep of it.
+
+    `once`: the once-id of a release, by which people call it; `text` what it does.
+    """
 
     id: PlanId
     orders: tuple[tuple[GroupManifest, Operation], ...]
     kept: FleetPlan | None = None
     kept_as: Operation | None = None
+    once: bytes | None = None
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        """What people call it: the id of the plan, or of the release."""
+        return (self.once or self.id).hex()
 
     @property
     def groups(self) -> tuple[GroupId, ...]:
@@ -60,27 +67,89 @@ class KnownPlan:
 
 
 def plans(device: Device, groups: Iterable[GroupManifest]) -> dict[PlanId, KnownPlan]:
-    """Return the plans of this person's devices, and those that operators' orders of several groups show.
+    """Return the plans of this person's devices, and those that operators' orders of several groups show, and releases.
 
-    Operations that are void, or that no operator has signed, are no part of a plan: they would stop the others.
+    Operations that are void, or by a device that was never an operator, are no part of a plan: they would stop the
+    others.
     """
+    kept, own = _kept(device)
     found: dict[PlanId, list[tuple[GroupManifest, Operation]]] = {}
+    releases: dict[PlanId, bytes] = {}
+    texts: dict[PlanId, dict[str, None]] = {}
+    by_once = _by_once(kept)
     for group in groups:
+        waves: dict[bytes, list[tuple[Operation, CommandOrder]]] = {}
         for kind in _PLANNED:
             for operation in operators.given(device, group, kind):
-                if (plan := plan_of(operation)) is not None:
+                body = read_body(operation)
+                if isinstance(body, CommandOrder) and body.plan_id is not None:
+                    waves.setdefault(body.plan_id, []).append((operation, body))
+                elif (plan := _plan_of(operation.author, body, by_once, own)) is not None:
                     found.setdefault(plan, []).append((group, operation))
+        for same in waves.values():
+            candidates = [(_plan_of(each.author, body, by_once, own), body) for each, body in same]
+            plan, body = next((each for each in candidates if each[0] in kept), candidates[0])
+            assert plan is not None, "waves are of a plan"
+            releases[plan] = body.once
+            texts.setdefault(plan, {})[_release_text(body)] = None
+            found.setdefault(plan, []).extend((group, operation) for operation, _ in same)
+    for plan, (body, operation) in kept.items():
+        order = kept_order(operation.author, body)
+        if isinstance(order, CommandOrder) and order.roll_out is not None:
+            releases[plan] = order.once
+    known: dict[PlanId, KnownPlan] = {}
+    for plan in dict.fromkeys([*found, *kept]):
+        kept_plan, kept_as = kept.get(plan, (None, None))
+        if plan in kept or plan in releases or len(found[plan]) > 1:
+            text = "; ".join(texts.get(plan, {}))
+            known[plan] = KnownPlan(plan, tuple(found.get(plan, ())), kept_plan, kept_as, releases.get(plan), text)
+    return known
+
+
+def _release_text(wave: CommandOrder) -> str:
+    """Return what a release does, without what differs from group to group, and for which devices."""
+    assert wave.roll_out is not None, "a wave has a plan"
+    arguments = "".join(f" {name}={value}" for name, value in wave.arguments.items() if name not in OF_GROUP)
+    return f"{wave.action}{arguments} for {wave.roll_out.selector}"
+
+
+def _kept(device: Device) -> tuple[dict[PlanId, tuple[FleetPlan, Operation]], frozenset[DeviceKey]]:
+    """Return what this person's devices keep of plans, and which devices these are."""
     personal = own_devices(device).group()
-    kept: dict[PlanId, tuple[FleetPlan, Operation]] = {}
-    if personal is not None:
-        void = device.node.history.standing(personal.group_id).void
-        kept = kept_plans(device.store.operations, personal.group_id, void)
-    known = [plan for plan in dict.fromkeys([*found, *kept]) if plan in kept or len(found[plan]) > 1]
-    return {plan: KnownPlan(plan, tuple(found.get(plan, ())), *kept.get(plan, (None, None))) for plan in known}
+    if personal is None:
+        return {}, frozenset()
+    void = device.node.history.standing(personal.group_id).void
+    own = frozenset(member.keys.signing_public for member in personal.members)
+    return kept_plans(device.store.operations, personal.group_id, void), own
+
+
+def _by_once(kept: dict[PlanId, tuple[FleetPlan, Operation]]) -> dict[bytes, list[tuple[DeviceKey, PlanId]]]:
+    """Return by once-id the plans that have an order, each with its author."""
+    found: dict[bytes, list[tuple[DeviceKey, PlanId]]] = {}
+    for plan, (body, operation) in kept.items():
+        order = kept_order(operation.author, body)
+        if order is not None and order.once is not None:
+            found.setdefault(order.once, []).append((operation.author, plan))
+    return found
+
+
+def _plan_of(
+    author: DeviceKey,
+    body: OperationBody,
+    by_once: dict[bytes, list[tuple[DeviceKey, PlanId]]],
+    own: Collection[DeviceKey],
+) -> PlanId | None:
+    """Return the plan that an order belongs to: its author's, or one of another device of the same person."""
+    once = body.once if isinstance(body, SettingOrder | CommandOrder) else None
+    if author in own and once is not None:
+        for founder, plan in by_once.get(once, ()):
+            if plan_id(founder, body) == plan:
+                return plan
+    return plan_id(author, body)
 
 
 def find_plan(device: Device, groups: Sequence[GroupManifest], name: str) -> KnownPlan | None:
-    """Return the plan whose id begins like that; None where there is none.
+    """Return the plan or release whose id begins like that; None where there is none.
 
     Raises:
         LocalError: more than one; or an order's id begins like that, too, and the person may mean the order.
@@ -88,9 +157,13 @@ def find_plan(device: Device, groups: Sequence[GroupManifest], name: str) -> Kno
     digits = name.lower()
     if not _SHORTEST <= len(digits) <= 2 * PLAN_ID_BYTES or not set(digits) <= set("0123456789abcdef"):
         return None
-    found = [each for plan, each in plans(device, groups).items() if plan.hex().startswith(digits)]
+    found = [each for each in plans(device, groups).values() if each.name.startswith(digits)]
+    if len(found) > 1 and len({each.name for each in found}) == 1:  # an operator has copied another one's release
+        found = [each for each in found if each.kept is not None] or found
     if len(found) > 1:
-        raise LocalError(f"{len(found)} plans' ids begin with {digits}", hint="give more digits")
+        raise LocalError(
+            f"{len(found)} plans' ids begin with {digits}", hint="give more digits, or the id of one order with --group"
+        )
     orders = (each for group in groups for kind in GIVING_KINDS for each in operators.given(device, group, kind))
     if found and any(each.id.hex().startswith(digits) for each in orders):
         raise LocalError(f"the ids of an order and a plan begin with {digits}", hint="give more digits")
@@ -127,16 +200,23 @@ def merged(device: Device, given: Together | KnownPlan) -> OrderEntry:
     Raises:
         LocalError: one is no operator's order.
     """
-    entries = [operators.judged(device, group, operation) for group, operation in given.orders]
-    plan = given.id.hex() if isinstance(given, KnownPlan) else given.plan
-    return entries[0] if plan is None else _merged(plan, entries)
+    entries = [(group.group_id.hex(), operators.judged(device, group, operation)) for group, operation in given.orders]
+    if isinstance(given, KnownPlan):
+        return _merged(given.name, entries, given.text)
+    return entries[0][1] if given.plan is None else _merged(given.plan, entries)
 
 
-def _merged(plan: str, entries: Sequence[OrderEntry]) -> OrderEntry:
-    signers = set(entries[0].signers).intersection(*(each.signers for each in entries))
-    counts = all(each.counts for each in entries)
-    text = "; ".join(dict.fromkeys(each.text for each in entries))  # they may name other devices
-    return replace(entries[0], id=plan, signers=tuple(sorted(signers)), counts=counts, text=text)
+def _merged(plan: str, entries: Sequence[tuple[str, OrderEntry]], text: str = "") -> OrderEntry:
+    """Return one judgement of operations with their groups: of a release, one wave of a group stands for all of it."""
+    signers: dict[str, set[str]] = {}
+    counts: dict[str, bool] = {}
+    for group, each in entries:
+        signers.setdefault(group, set()).update(each.signers)
+        counts[group] = counts.get(group, False) or each.counts
+    by_all = set.intersection(*signers.values())
+    text = text or "; ".join(dict.fromkeys(each.text for _, each in entries))  # they may name other devices
+    signed = tuple(sorted(by_all))
+    return replace(entries[0][1], id=plan, signers=signed, counts=all(counts.values()), text=text)
 
 
 def plan_report(device: Device, plan: KnownPlan) -> CommandReport | OrderEntry:
@@ -150,7 +230,7 @@ def plan_report(device: Device, plan: KnownPlan) -> CommandReport | OrderEntry:
         orders = kept is not None and kept.given in _PLANNED
         what = "none of its orders has arrived here yet" if orders else "it orders nothing that devices report"
         hint = "try again when a relay and a member are online" if orders else "'covey history log' shows notes"
-        raise LocalError(f"plan {plan.id.hex()[:8]} ({'' if kept is None else kept.text}): {what}", hint=hint)
+        raise LocalError(f"plan {plan.name[:8]} ({'' if kept is None else kept.text}): {what}", hint=hint)
     reports = []
     for group, operation in plan.orders:
         report = command_reports.command_report(device, group, operation.id.hex())
@@ -163,16 +243,18 @@ def plan_report(device: Device, plan: KnownPlan) -> CommandReport | OrderEntry:
     for report in reports:
         for each in report.devices:
             other = devices.get(each.device)
-            if other is None or _rank(each) < _rank(other):
+            if other is None or rank(each) < rank(other):
                 devices[each.device] = each
     hearers = dict.fromkeys(each for report in reports for each in report.hearers)
-    selectors = dict.fromkeys(each.selector for each in reports)
+    selectors = dict.fromkeys(_for_whom(operation) for _, operation in plan.orders)
     first = replace(reports[0], order=entry, selector=",".join(selectors))
     return replace(first, devices=tuple(devices.values()), hearers=tuple(hearers))
 
 
-def _rank(each: DeviceOutcome) -> int:
-    return _BY_WEIGHT.index(each.outcome)
+def _for_whom(operation: Operation) -> str:
+    body = read_body(operation)
+    assert isinstance(body, CommandOrder), "nothing else is reported"
+    return str(body.selector if body.roll_out is None else body.roll_out.selector)
 
 
 def reported(device: Device, plan: KnownPlan) -> int:
@@ -186,18 +268,24 @@ def approve_plan(device: Device, plan: KnownPlan) -> OrderEntry:
     Raises:
         LocalError: it is an operator in none of the groups, or has signed all.
     """
-    own, bodies, allowed = device.node.identity.signing_public, [], 0
+    own, allowed = device.node.identity.signing_public, 0
+    bodies: list[tuple[GroupManifest, Approval]] = []
+    signed: set[GroupId] = set()
     for group, operation in plan.orders:
         if own not in operators.operator_keys(device, group):
             continue
         allowed += 1
-        if own not in operators.signers(device, group, operation):
+        by = operators.signers(device, group, operation)
+        if own in by:
+            signed.add(group.group_id)
+        elif by and not (plan.once is not None and group.group_id in signed):
             bodies.append((group, Approval(OperationId(operation.id))))
+            signed.add(group.group_id)  # of a release one wave of the group is enough
     if not allowed and plan.orders:
         operators.check_operator(device, plan.orders[0][0])
     if not bodies:
         raise LocalError(
-            f"this device has already signed plan {plan.id.hex()[:8]}",
+            f"this device has already signed plan {plan.name[:8]}",
             hint="'covey order' shows which operators still have to sign",
         )
     write_together(device, bodies)
@@ -213,36 +301,47 @@ class ListedOrder:
     outcomes: dict[str, int]
 
 
+@dataclass(slots=True)
+class _Row:
+    """What is shown as one: an order, all orders of a plan, or what an operator said of a release in several groups."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    text: str = ""
+    entries: list[tuple[str, OrderEntry]] = field(default_factory=list)
+    numbers: Counter[str] = field(default_factory=Counter)
+    ends: dict[bytes, Outcome] = field(default_factory=dict)
+
+    def listed(self) -> ListedOrder:
+        is_one = len(self.entries) == 1 and not self.groups
+        entry = self.entries[0][1] if is_one else _merged(self.name, self.entries, self.text)
+        groups = self.groups or tuple(dict.fromkeys(group for group, _ in self.entries))
+        return ListedOrder(entry, groups, dict(self.numbers) or command_reports.tally(self.ends))
+
+
 def listed(device: Device, groups: Sequence[GroupManifest]) -> list[ListedOrder]:
     """Return the orders of groups, and each plan once, the oldest first; within one group in its history's order."""
-    shown = plans(device, groups)
-    plan_by_order = {operation.id.hex(): each for each in shown.values() for _, operation in each.orders}
-    found: list[tuple[OrderEntry, tuple[str, ...], dict[str, int]]] = []
-    parts: dict[PlanId, list[OrderEntry]] = {}
-    ends: dict[PlanId, dict[bytes, Outcome]] = {}
-    numbers: dict[PlanId, Counter[str]] = {}
+    shown = [*plans(device, groups).values()]
+    plan_by_order = {operation.id.hex(): each for each in shown for _, operation in each.orders}
+    rows: dict[object, _Row] = {}
     for group in groups:
         results = command_reports.outcomes_by_device(device, group)
         of_settings = setting_orders.setting_tallies(device, group)
+        said: Counter[tuple[str, str]] = Counter()
         for entry in operators.orders(device, group):
-            outcomes = results.get(entry.id, {})
             plan = plan_by_order.get(entry.id)
-            if plan is None:
-                found.append(
-                    (entry, (group.group_id.hex(),), of_settings.get(entry.id) or command_reports.tally(outcomes))
-                )
-                continue
-            parts.setdefault(plan.id, []).append(entry)
-            numbers.setdefault(plan.id, Counter()).update(of_settings.get(entry.id, {}))
-            merged_ends = ends.setdefault(plan.id, {})
-            for key, outcome in outcomes.items():
-                best = min(merged_ends.get(key, outcome), outcome, key=_BY_WEIGHT.index)
-                merged_ends[key] = best
-    for plan_id, entries in parts.items():
-        names = tuple(each.hex() for each in shown[plan_id].groups)
-        found.append(
-            (_merged(plan_id.hex(), entries), names, dict(numbers[plan_id]) or command_reports.tally(ends[plan_id]))
-        )
-    if len(groups) > 1:
-        found.sort(key=lambda each: each[0].made_at_us)
-    return [ListedOrder(*each) for each in found]
+            if plan is not None:
+                names = tuple(each.hex() for each in plan.groups)
+                row = rows.setdefault(plan.id, _Row(plan.name, names, plan.text))
+            elif entry.kind == OperationKind.RELEASE.word:
+                what = entry.author, entry.text
+                said[what] += 1  # an operator can pause a release twice: the first pauses of all groups are one
+                row = rows.setdefault((*what, said[what]), _Row(entry.id))
+            else:
+                row = rows.setdefault(entry.id, _Row(entry.id))
+            row.entries.append((group.group_id.hex(), entry))
+            row.numbers.update(of_settings.get(entry.id, {}))
+            for key, outcome in results.get(entry.id, {}).items():
+                row.ends[key] = min(row.ends.get(key, outcome), outcome, key=BY_WEIGHT.index)
+    found = [each.listed() for each in rows.values()]
+    return sorted(found, key=lambda each: each.entry.made_at_us) if len(groups) > 1 else found

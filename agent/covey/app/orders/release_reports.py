@@ -1,26 +1,32 @@
 """Reports on releases: which devices received which version, the results, and the operators' changes.
 
-All of it is found from the history and from what devices report, which every operator's device is told. Nothing is
-kept.
+1. All of it is found from the histories and from what devices report, which every operator's device is told. Nothing is
+   kept.
+2. A release is in one group, or in several (`plans.py`): waves, bounds and results are counted over all of its groups,
+   and a device that is in several of them counts once.
+3. A pause in one group holds the whole release. An abort in one group takes its devices out; it is aborted where all
+   groups are.
+4. Waves whose author was removed since still say who was given it, beside waves of the same plan that count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from covey.app.orders.command_reports import CommandReport, DeviceOutcome, command_report
+from covey.app.orders.command_reports import CommandReport, DeviceOutcome, command_report, rank
 from covey.app.orders.operators import orders, selected, standings
+from covey.app.orders.plans import KnownPlan, plans
 from covey.core.actions.obeying import obeyers
 from covey.core.actions.results import WITHDRAWN
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
-from covey.core.history.operation import read_operation
-from covey.core.history.orders import CommandOrder
-from covey.core.history.releases import ReleaseState
-from covey.core.ids import DeviceKey, OperationId
+from covey.core.history.orders import OF_GROUP, CommandOrder
+from covey.core.history.releases import ReleaseChange, ReleaseState
+from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.orders.plans import announcing
 from covey.core.orders.release_standing import ReleaseStanding
 from covey.core.orders.roll_out import RollOut, in_turn
 from covey.core.presence.status import condition
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from covey.core.history.operation import Operation
 
 State: TypeAlias = Literal["awaits approval", "under way", "paused", "stopped", "aborted", "ready", "finished"]
+GroupDevice: TypeAlias = "tuple[GroupId, DeviceKey]"
 
 _FAILED = {"failed", "refused", "unknown"}
 _OPEN = {"waiting", "asleep"}
@@ -41,13 +48,17 @@ _AWAY = {"silent", "gone", "stopped"}
 
 @dataclass(frozen=True, slots=True)
 class ReleaseWord:
-    """What an operator said of a release: that it is `going`, `paused` or `aborted`, at a time of its own clock."""
+    """What an operator said of a release: that it is `going`, `paused` or `aborted`, at a time of its own clock.
+
+    `groups`: where, by their ids.
+    """
 
     state: str
     by: str
     at_us: int
     why: str
     accepted: tuple[str, ...]
+    groups: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,8 @@ class Release:
     `devices` are those that were given it: `failed` and `silent` the names of those that fare badly, `accepted` of
     those that count no more, `withdrawn` of those that had not begun when it was aborted; `others` is how many it is
     for as well. `seen_within_us`: how long ago whoever did it may have been seen, None: as its own signs of life say,
-    0: that is not looked at. `wave` is the id of the last wave, which others agree with; `said` what operators said.
+    0: that is not looked at. `wave` is the id of the last wave; `said` what operators said. `groups`: the ids of those
+    that it is in, `missing` of those that have no order of it here.
     """
 
     id: str
@@ -85,6 +97,15 @@ class Release:
     withdrawn: tuple[str, ...]
     others: int
     said: tuple[ReleaseWord, ...]
+    groups: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def what(self) -> str:
+        """The action and its arguments, each begun; of several groups without those that differ from group to group."""
+        of_group = OF_GROUP if len(self.groups) > 1 else frozenset()
+        shown = (f"{name}={value[:8]}" for name, value in self.arguments.items() if name not in of_group)
+        return " ".join([self.action, *shown])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,36 +119,76 @@ class GivenWave:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenRelease:
-    """All waves of a release, those that count where any does, and what operators said of it."""
+class ReleasePart:
+    """A release in one group: the waves there, and what operators said of it there."""
 
+    group: GroupManifest
     waves: list[GivenWave]
     standing: ReleaseStanding
 
     @property
+    def counts(self) -> bool:
+        """Whether enough operators have agreed with it."""
+        return any(each.entry.counts for each in self.waves)
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether no further device of the group starts."""
+        return self.standing.state is ReleaseState.ABORTED
+
+    @property
+    def order(self) -> CommandOrder:
+        """What the devices of the group are given."""
+        return self.waves[-1].order
+
+    def devices(self) -> frozenset[DeviceKey]:
+        """Return all that were given it, and the key that no device has where it was announced."""
+        return frozenset(key for each in self.waves for key in each.order.selector.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRelease:
+    """A release in all of its groups that are here."""
+
+    known: KnownPlan
+    parts: list[ReleasePart]
+
+    @property
     def plan(self) -> RollOut:
-        """What the last wave says, which holds."""
-        return self.waves[-1].plan
+        """The waves and bounds, which are the same in all groups."""
+        return self.parts[0].waves[-1].plan
 
     @property
     def once(self) -> bytes:
         """The bytes that name it."""
-        return self.waves[0].order.once
+        return self.parts[0].order.once
 
     @property
     def counts(self) -> bool:
-        """Whether enough operators have agreed with it."""
-        return self.waves[-1].entry.counts
+        """Whether enough operators have agreed with it, in all groups."""
+        return all(each.counts for each in self.parts if not each.is_aborted)
 
     @property
     def stop_percent(self) -> int:
-        """The bound that holds."""
-        said = self.standing.stop_percent
-        return self.plan.stop_percent if said is None else said
+        """The bound that holds: the lowest of all groups, so an operator of one group cannot raise it for others."""
+        said = [each.standing.stop_percent for each in self.parts if not each.is_aborted]
+        return min((self.plan.stop_percent if each is None else each for each in said), default=self.plan.stop_percent)
+
+    @property
+    def state(self) -> ReleaseState:
+        """Whether it continues, by what operators said (rule 3)."""
+        states = {each.standing.state for each in self.parts}
+        open_states = states - {ReleaseState.ABORTED}
+        return max(open_states, default=ReleaseState.ABORTED)
 
     def devices(self) -> frozenset[DeviceKey]:
         """Return all that were given it."""
-        return frozenset(key for each in self.waves for key in each.order.selector.devices)
+        found = frozenset(key for each in self.parts for key in each.devices())
+        return found - set(announcing(self.known.id).devices)
+
+    def accepted(self) -> frozenset[DeviceKey]:
+        """Return those whose failure an operator of their own group has accepted."""
+        return frozenset(key for each in self.parts for key in each.devices() & each.standing.accepted)
 
 
 @dataclass(slots=True)
@@ -148,122 +209,188 @@ class Fared:
         return tuple(sorted(DeviceKey(bytes.fromhex(each.device)) for each in (*self.failed, *self.silent)))
 
 
-def releases(device: Device, manifest: GroupManifest) -> list[Release]:
-    """Return the releases of a group, the oldest first."""
-    return [described(device, manifest, each) for each in _all(device, manifest).values()]
+def releases(device: Device, groups: Iterable[GroupManifest]) -> list[Release]:
+    """Return the releases of groups, the oldest first."""
+    return [described(device, each) for each in given_releases(device, groups)]
 
 
-def newest_releases(device: Device, manifest: GroupManifest, limit: int) -> list[Release]:
-    """Return the releases of a group that were begun last, the newest first: those of whose outcomes this device hears.
+def newest_releases(device: Device, groups: Iterable[GroupManifest], limit: int) -> list[Release]:
+    """Return the releases of groups that were begun last, the newest first: those of whose outcomes this device hears.
 
     At most `limit` of them are looked at.
     """
     found = []
-    for each in [*_all(device, manifest).values()][-limit:]:
+    for each in given_releases(device, groups)[-limit:]:
         with suppress(LocalError):
-            found.append(described(device, manifest, each))
+            found.append(described(device, each))
     return found[::-1]
 
 
-def release(device: Device, manifest: GroupManifest, name: str) -> Release:
+def release(device: Device, groups: Iterable[GroupManifest], name: str) -> Release:
     """Return a release by the beginning of its id.
 
     Raises:
         LocalError: none begins like that, or more than one; or this device does not hear what becomes of it.
     """
-    return described(device, manifest, pick_release(device, manifest, name))
+    return described(device, pick_release(device, groups, name))
 
 
-def pick_release(device: Device, manifest: GroupManifest, name: str) -> GivenRelease:
+def pick_release(device: Device, groups: Iterable[GroupManifest], name: str) -> GivenRelease:
     """Return the release whose id begins like that.
 
     Raises:
         LocalError: none does, or more than one.
     """
-    found = [each for once, each in _all(device, manifest).items() if name and once.hex().startswith(name.lower())]
-    if len(found) != 1:
-        what = f"{len(found)} releases' ids begin with" if found else "no release's id begins with"
-        raise LocalError(f"{what} '{name[:64]}'", hint="'covey release list' shows them")
-    return found[0]
+    found = given_releases(device, groups, name.lower()) if name else []
+    is_one = len({each.once for each in found}) == 1
+    kept = [each for each in found if each.known.kept is not None]
+    if len(found) == 1 or (is_one and len(kept) == 1):
+        return kept[0] if kept else found[0]
+    if is_one:
+        raise LocalError(
+            f"{len(found)} releases have the id '{name[:64]}': an operator has copied one",
+            hint="'covey order list' shows their authors; pause the copy, naming its group",
+        )
+    what = f"{len(found)} releases' ids begin with" if found else "no release's id begins with"
+    raise LocalError(f"{what} '{name[:64]}'", hint="'covey release list' shows them")
 
 
-def _all(device: Device, manifest: GroupManifest) -> dict[bytes, GivenRelease]:
-    """Return the releases by their once-ids: of each the waves that count; where none does, those signed rightly."""
-    entries = {entry.id: entry for entry in orders(device, manifest)}
-    found: dict[bytes, list[GivenWave]] = {}
-    for stored in device.store.operations.of_kind(manifest.group_id, OperationKind.COMMAND):
-        entry = entries.get(stored.id.hex())
-        if entry is None or not entry.signers:
+def given_releases(device: Device, groups: Iterable[GroupManifest], name: str = "") -> list[GivenRelease]:
+    """Return the releases whose ids begin with a name, the oldest first; those alone that operators have signed."""
+    entries: dict[GroupId, dict[str, OrderEntry]] = {}
+    said: dict[GroupId, dict[bytes, ReleaseStanding]] = {}
+    found = []
+    for known in plans(device, groups).values():
+        if known.once is None or not known.name.startswith(name):
             continue
-        operation = read_operation(stored.raw, verify=False)
-        order = read_body(operation)
-        if isinstance(order, CommandOrder) and order.roll_out is not None:
-            found.setdefault(order.once, []).append(GivenWave(operation, order, order.roll_out, entry))
-    said = standings(device, manifest) if found else {}
-    return {
-        once: GivenRelease([each for each in waves if each.entry.counts] or waves, said.get(once, ReleaseStanding()))
-        for once, waves in found.items()
-    }
+        parts = []
+        for group, operations in _by_group(known):
+            if group.group_id not in entries:
+                entries[group.group_id] = {entry.id: entry for entry in orders(device, group)}
+                said[group.group_id] = standings(device, group)
+            if waves := _waves(operations, entries[group.group_id]):
+                standing = said[group.group_id].get(known.once, ReleaseStanding())
+                parts.append(ReleasePart(group, waves, standing))
+        if parts:
+            found.append(GivenRelease(known, parts))
+    return sorted(found, key=lambda each: each.parts[0].waves[0].operation.made_at_us) if len(found) > 1 else found
 
 
-def others_of(device: Device, manifest: GroupManifest, given: GivenRelease) -> list[DeviceKey]:
+def _by_group(known: KnownPlan) -> list[tuple[GroupManifest, list[Operation]]]:
+    found: dict[GroupId, tuple[GroupManifest, list[Operation]]] = {}
+    for group, operation in known.orders:
+        found.setdefault(group.group_id, (group, []))[1].append(operation)
+    return [*found.values()]
+
+
+def _waves(operations: Iterable[Operation], entries: dict[str, OrderEntry]) -> list[GivenWave]:
+    """Return the waves of one group that count, or else those signed rightly; with them what is of the same plan."""
+    found = []
+    for operation in operations:
+        entry, order = entries.get(operation.id.hex()), read_body(operation)
+        if entry is not None and isinstance(order, CommandOrder) and order.roll_out is not None:
+            found.append(GivenWave(operation, order, order.roll_out, entry))
+    valid = [each for each in found if each.entry.counts] or [each for each in found if each.entry.signers]
+    return [each for each in found if valid and each.order.plan_id == valid[0].order.plan_id]
+
+
+def others_of(device: Device, given: GivenRelease) -> list[GroupDevice]:
     """Return whom a release is for and who was not given it, in the order of their turns: who is away, last."""
-    return in_turns(device, manifest, given.once, given.plan, given.devices())
+    parts = [(each.group, each.order.roll_out) for each in given.parts if not each.is_aborted]
+    return in_turns(device, parts, given.once, given.devices())
 
 
 def in_turns(
-    device: Device, manifest: GroupManifest, once: bytes, plan: RollOut, given: Collection[DeviceKey]
-) -> list[DeviceKey]:
-    """Return those whom a plan is for, but some, in the order of their turns: who is away, last."""
-    obeying = obeyers(device.store.operations.nodes(manifest.group_id)).bits.keys()
-    wanted = {each.keys.signing_public for each in selected(manifest, plan.selector)} & obeying
+    device: Device,
+    parts: Iterable[tuple[GroupManifest, RollOut | None]],
+    once: bytes,
+    given: Collection[DeviceKey] = (),
+) -> list[GroupDevice]:
+    """Return those whom plans are for, but some, in the order of their turns: who is away, last.
+
+    Each device comes once, in the first group in which it obeys.
+    """
+    where: dict[DeviceKey, GroupId] = {}
+    for group, plan in parts:
+        obeying = obeyers(device.store.operations.nodes(group.group_id)).bits.keys()
+        for member in selected(group, plan.selector) if plan is not None else ():
+            key = member.keys.signing_public
+            if key in obeying and key not in given:
+                where.setdefault(key, group.group_id)
     now_us, peers, seen = device.clock.wall_us(), device.store.presence.of_peers(), device.store.presence.last_seen()
-    turns = in_turn(once, wanted - set(given))
-    return sorted(turns, key=lambda key: condition(peers.get(key), seen.get(key), now_us)[0] in _AWAY)
+    turns = sorted(in_turn(once, where), key=lambda key: condition(peers.get(key), seen.get(key), now_us)[0] in _AWAY)
+    return [(where[key], key) for key in turns]
 
 
-def fared(device: Device, manifest: GroupManifest, given: GivenRelease, stop_percent: int) -> Fared:
+@dataclass(slots=True)
+class _OfWave:
+    """What has become of one wave, in all groups: how many count, and how many of these fare badly."""
+
+    bad: int = 0
+    counting: int = 0
+
+
+def fared(device: Device, given: GivenRelease, stop_percent: int) -> Fared:
     """Return what has become of a release on each device that was given it, each wave with its own time.
 
     Raises:
         LocalError: that is not reported to this device.
     """
-    found, seen, now_us = Fared(), set[str](), device.clock.wall_us()
-    accepted = {key.hex() for key in given.standing.accepted}
+    found, now_us, accepted = Fared(), device.clock.wall_us(), {key.hex() for key in given.accepted()}
     bound = RollOut(given.plan.selector, given.plan.waves, stop_percent, 0, 0)
-    for wave in given.waves:
-        report = command_report(device, manifest, wave.operation.id.hex())
+    waves: dict[int, _OfWave] = {}
+    for outcome, number, is_late in _outcomes(device, given):
+        found.outcomes.append(outcome)
+        if outcome.device in accepted:
+            found.accepted.append(outcome)
+            continue
+        wave = waves.setdefault(number, _OfWave())
+        wave.counting += 1
+        found.is_open |= not is_late and outcome.outcome in _OPEN
+        if outcome.code == WITHDRAWN:
+            found.withdrawn.append(outcome)
+        if outcome.outcome in _FAILED and outcome.code != WITHDRAWN:
+            found.failed.append(outcome)
+            wave.bad += 1
+        elif _is_silent(outcome, given.plan.seen_within_us, now_us, is_late=is_late):
+            found.silent.append(outcome)
+            wave.bad += 1
+    found.stops = any(bound.stops(bad=each.bad, given=each.counting) for each in waves.values())
+    return found
+
+
+def _outcomes(device: Device, given: GivenRelease) -> list[tuple[DeviceOutcome, int, bool]]:
+    """Return the outcome of each device, the number of the first wave that it was in, and whether its time is over."""
+    found: dict[str, tuple[DeviceOutcome, int, bool]] = {}
+    now_us = device.clock.wall_us()
+    waves = [(part, wave) for part in given.parts for wave in part.waves]
+    for part, wave in sorted(waves, key=lambda each: each[1].order.wave):
+        report = command_report(device, part.group, wave.operation.id.hex())
         assert isinstance(report, CommandReport), "each wave is a command"
         if report.outcomes["elsewhere"]:
             raise LocalError(
                 "devices do not report the release's results to this device",
                 hint="continue on an operator's device or on a collector",
             )
-        outcomes = [each for each in report.devices if each.device not in seen]
-        seen.update(each.device for each in outcomes)
-        is_late = now_us > _given_at_us(device, manifest, given, wave) + wave.plan.patience_us
-        counting = [each for each in outcomes if each.device not in accepted]
-        failed = [each for each in counting if each.outcome in _FAILED and each.code != WITHDRAWN]
-        silent = [each for each in counting if _is_silent(each, given.plan.seen_within_us, now_us, is_late=is_late)]
-        found.outcomes += outcomes
-        found.failed += failed
-        found.silent += silent
-        found.withdrawn += [each for each in counting if each.code == WITHDRAWN]
-        found.accepted += [each for each in outcomes if each.device in accepted]
-        found.is_open |= not is_late and any(each.outcome in _OPEN for each in counting)
-        found.stops |= bound.stops(bad=len(failed) + len(silent), given=len(counting))
-    return found
+        is_late = now_us > _given_at_us(device, part, wave) + wave.plan.patience_us
+        for each in report.devices:
+            before = found.get(each.device)
+            if before is None:
+                found[each.device] = each, wave.order.wave, is_late
+            elif rank(each) < rank(before[0]):
+                found[each.device] = each, *before[1:]
+    return [*found.values()]
 
 
-def _given_at_us(device: Device, manifest: GroupManifest, given: GivenRelease, wave: GivenWave) -> int:
+def _given_at_us(device: Device, part: ReleasePart, wave: GivenWave) -> int:
     """Return since when a wave's devices could do it, as this device heard: given, agreed on, and not paused."""
-    group_id, operations = manifest.group_id, device.store.operations
+    group_id, operations = part.group.group_id, device.store.operations
     agreed = (
         node.id
         for node in operations.nodes(group_id)
         if node.kind == OperationKind.APPROVAL and node.subject == wave.operation.id
     )
-    resumed = (operation.id for operation, change in given.standing.said if change.state is ReleaseState.GOING)
+    resumed = (operation.id for operation, change in part.standing.said if change.state is ReleaseState.GOING)
     moments: list[OperationId] = [wave.operation.id, *agreed, *resumed]
     return max(operations.stored_at_us(group_id, each) for each in moments)
 
@@ -278,16 +405,18 @@ def _is_silent(outcome: DeviceOutcome, seen_within_us: int | None, now_us: int, 
     return bool(seen_within_us) and now_us > last_seen_us + seen_within_us
 
 
-def described(device: Device, manifest: GroupManifest, given: GivenRelease, how: Fared | None = None) -> Release:
+def described(device: Device, given: GivenRelease, how: Fared | None = None) -> Release:
     """Return how a release stands."""
-    how = fared(device, manifest, given, given.stop_percent) if how is None else how
-    others, first, last = others_of(device, manifest, given), given.waves[0], given.waves[-1]
+    how = fared(device, given, given.stop_percent) if how is None else how
+    others, operations = others_of(device, given), [wave for part in given.parts for wave in part.waves]
+    first = min(operations, key=lambda each: each.operation.made_at_us)
+    last = max(operations, key=lambda each: (each.order.wave, each.operation.made_at_us))
     reported_us = max((each.received_at_us or 0 for each in how.outcomes), default=0)
     return Release(
         id=given.once.hex(),
         action=first.order.action,
         arguments=dict(first.order.arguments),
-        selector=str(given.plan.selector),
+        selector=",".join(dict.fromkeys(str(each.waves[0].plan.selector) for each in given.parts)),
         waves=tuple(map(str, given.plan.waves)),
         stop_percent=given.stop_percent,
         patience_us=given.plan.patience_us,
@@ -296,9 +425,9 @@ def described(device: Device, manifest: GroupManifest, given: GivenRelease, how:
         author=first.operation.author.hex(),
         began_at_us=first.operation.made_at_us,
         wave=last.operation.id.hex(),
-        signers=last.entry.signers,
+        signers=_signers(given),
         needed=last.entry.needed,
-        waves_given=len(given.waves),
+        waves_given=last.order.wave,
         state=_state(given, how, others, device.clock.wall_us() < reported_us + given.plan.soak_us),
         devices=tuple(how.outcomes),
         failed=tuple(map(named, how.failed)),
@@ -306,30 +435,57 @@ def described(device: Device, manifest: GroupManifest, given: GivenRelease, how:
         accepted=tuple(map(named, how.accepted)),
         withdrawn=tuple(map(named, how.withdrawn)),
         others=len(others),
-        said=tuple(
-            ReleaseWord(
-                *(change.state.name.lower(), named_member(manifest, operation.author)),
-                *(operation.made_at_us, change.why),
-                tuple(named_member(manifest, each) for each in change.accepted),
-            )
-            for operation, change in given.standing.said
-        ),
+        said=tuple(_said(given.parts)),
+        groups=tuple(each.hex() for each in given.known.groups),
+        missing=tuple(each.hex() for each in lacking(given)),
     )
 
 
-def _state(given: GivenRelease, how: Fared, others: list[DeviceKey], is_soaking: bool) -> State:
+def lacking(given: GivenRelease) -> tuple[GroupId, ...]:
+    """Return the groups of a release in which no operator's order of it is here."""
+    here = {each.group.group_id for each in given.parts}
+    return tuple(each for each in given.known.groups if each not in here)
+
+
+def _signers(given: GivenRelease) -> tuple[str, ...]:
+    """Return the names of the operators that have signed it in every group."""
+    by_group = [
+        {name for wave in part.waves for name in wave.entry.signers} for part in given.parts if not part.is_aborted
+    ]
+    return tuple(sorted(set.intersection(*by_group))) if by_group else ()
+
+
+def _said(parts: Sequence[ReleasePart]) -> list[ReleaseWord]:
+    """Return what operators said, once where they said it in several groups at a time."""
+    merged: dict[tuple[DeviceKey, ReleaseState, str, int], list[tuple[ReleasePart, Operation, ReleaseChange]]] = {}
+    for part in parts:
+        before: dict[tuple[DeviceKey, ReleaseState, str], int] = {}
+        for operation, change in part.standing.said:
+            what = operation.author, change.state, change.why
+            before[what] = before.get(what, -1) + 1
+            merged.setdefault((*what, before[what]), []).append((part, operation, change))
+    found = []
+    for (author, state, why, _), same in merged.items():
+        accepted = {key: named_member(part.group, key) for part, _, change in same for key in change.accepted}
+        by, at_us = named_member(same[0][0].group, author), min(each.made_at_us for _, each, _ in same)
+        groups = tuple(part.group.group_id.hex() for part, _, _ in same)
+        found.append(ReleaseWord(state.name.lower(), by, at_us, why, tuple(accepted.values()), groups))
+    return sorted(found, key=lambda each: each.at_us) if len(parts) > 1 else found
+
+
+def _state(given: GivenRelease, how: Fared, others: list[GroupDevice], is_soaking: bool) -> State:
     state: State = "finished"
-    if given.standing.state is ReleaseState.ABORTED:
+    if given.state is ReleaseState.ABORTED:
         state = "aborted"
     elif not given.counts:
         state = "awaits approval"
     elif how.stops:
         state = "stopped"
-    elif given.standing.state is ReleaseState.PAUSED:
+    elif given.state is ReleaseState.PAUSED:
         state = "paused"
     elif how.is_open or is_soaking:
         state = "under way"
-    elif given.plan.next_wave(given.devices(), others):
+    elif given.plan.next_wave(len(given.devices()), others) is not None:
         state = "ready"
     return state
 

@@ -28,7 +28,7 @@ from covey.app.content.file_offers import GroupFile, awaited_offer, lacks_secret
 from covey.app.content.patches import fetch_smallest
 from covey.app.device.device import Device
 from covey.app.documents import to_json
-from covey.app.orders.commands import check_may_order, give_command, readers_of
+from covey.app.orders.commands import give_command, readers_of, release_targets
 from covey.app.orders.fleet import Scope
 from covey.app.wording import count, size_text
 from covey.cli.device_options import on_device
@@ -234,7 +234,7 @@ def _put(device: Device, options: argparse.Namespace) -> int:
     manifest, path = device.pick_group(options.group), Path(options.file)
     readers: list[NoisePublic] = []
     if options.selector is not None:
-        check_may_order(device, manifest, options.selector)
+        release_targets(device, (manifest,), options.selector)
         readers = readers_of(manifest, options.selector, secret=options.secret)
     elif options.wait or options.run is not None or options.secret:
         raise UsageError("no device is to fetch the file", hint="name devices: --for all, or --for label:NAME")

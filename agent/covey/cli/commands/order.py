@@ -12,6 +12,7 @@ from covey.app.documents import to_json
 from covey.app.orders import attempts, command_reports, operators, plans
 from covey.app.orders.command_reports import CommandReport
 from covey.app.orders.commands import give_command
+from covey.app.orders.continuing import continue_plan
 from covey.app.wording import count
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Parser, every_action, group_option, json_option, selector_option
@@ -54,6 +55,8 @@ def add_arguments(parser: Parser) -> None:
     wait_options(show)
     approve = actions.add("approve", on_device(_approve), "approve an order that needs several operators")
     approve.add_argument("id", metavar="ORDER", help="start of the order's or plan's id")
+    continued = actions.add("continue", on_device(_continue), "give a plan's order in the groups that lack it")
+    continued.add_argument("id", metavar="PLAN", help="start of the plan's id")
     refused = actions.add("refused", on_device(_refused), "list senders whose orders this device refused")
     every_action(parser, json_option)
     for action in dict.fromkeys(parser.actions.values()):
@@ -259,6 +262,28 @@ def _show_places(plan: plans.KnownPlan | None) -> None:
         if plan.missing:
             missing = ", ".join(each.hex()[:8] for each in plan.missing)
             print(f"no valid order has arrived here from: {missing}")
+            verb = "covey order continue" if plan.once is None else "covey release resume"
+            print(f"if the device that gave them is lost: {verb} {plan.name[:8]}")
+
+
+def _continue(device: Device, options: argparse.Namespace) -> None:
+    plan = plans.find_plan(device, read_scope(device, options.group, fleet=options.fleet).groups, options.id)
+    if plan is None:
+        raise LocalError(f"no plan's id begins with '{options.id[:64]}'", hint="'covey order list' shows them")
+    found = continue_plan(device, plan)
+    if options.json:
+        print_json(to_json(found))
+        return
+    short = plan.name[:8]
+    for groups, what in (
+        (found.given, f"plan {short} given in"),
+        (found.later, "not given, because a later setting is there:"),
+        (found.absent, "not given, because this device is not an operator there:"),
+    ):
+        if groups:
+            print(f"{what} {count(len(groups), 'group')}: {', '.join(each[:8] for each in groups)}")
+    if not (found.given or found.later or found.absent):
+        print(f"no group lacks the order of plan {short}")
 
 
 def _output(device: Device, manifest: GroupManifest, report: CommandReport, options: argparse.Namespace) -> None:

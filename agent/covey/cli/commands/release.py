@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.content.content import FETCH_ACTION
+from covey.app.content.content import FETCH_ACTION, check_room
 from covey.app.content.file_offers import pick_offer
 from covey.app.device.known_labels import named_selector
 from covey.app.documents import to_json
+from covey.app.groups.own import personal_group
 from covey.app.loop.relay_loop import wait_until
+from covey.app.orders.continuing import absent, announce_release
+from covey.app.orders.plans import find_plan
 from covey.app.orders.release_reports import Release, release, releases
 from covey.app.orders.releases import abort, begin, go_on, pause, plan_release, read_waves, resume
-from covey.app.wording import count
+from covey.app.wording import count, size_text
 from covey.cli.device_options import on_device
-from covey.cli.grammar import Actions, Parser, every_action, group_option, json_option, selector_option
+from covey.cli.grammar import Actions, Parser, every_action, json_option, selector_option
 from covey.cli.output.command_view import device_rows
 from covey.cli.output.file_offering import offer_options, offer_patch_with_progress, patch_text, put_with_progress
 from covey.cli.output.progress_line import ProgressLine
 from covey.cli.output.terminal import explained_interruption, print_fields, print_json, print_table
 from covey.cli.quantities import date_text, read_us
+from covey.cli.scope import pick_scope, read_scope, scope_options
 from covey.core.ids import printable
 from covey.errors import UsageError
 from covey.limits.orders import MAXIMUM_RELEASE_WHY_BYTES
 
 if TYPE_CHECKING:
+    from covey.app.content.file_offers import GroupFile
     from covey.app.device.device import Device
+    from covey.app.orders.fleet import Scope
     from covey.core.group.manifest import GroupManifest
 
 _LOOK_S = 1.0
@@ -40,7 +47,7 @@ _WAITS = {"under way", "awaits approval"}
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions(default="list")
-    actions.add("list", on_device(_list), "list the releases of a group, oldest first", also=["ls"])
+    actions.add("list", on_device(_list), "list releases, oldest first", also=["ls"])
     create = actions.add("create", on_device(_create), "offer a file and install it on devices in waves")
     offer_options(create)
     selector_option(create)
@@ -75,7 +82,7 @@ def add_arguments(parser: Parser) -> None:
         help="required sign of life: seen, seen:TIME, or reported for none",
     )
     _add_follow_up(actions)
-    every_action(parser, group_option, json_option)
+    every_action(parser, scope_options, json_option)
 
 
 def _add_follow_up(actions: Actions) -> None:
@@ -99,38 +106,68 @@ def _add_follow_up(actions: Actions) -> None:
 
 
 def _create(device: Device, options: argparse.Namespace) -> int:
-    manifest, path = device.pick_group(options.group), Path(options.file)
+    scope = pick_scope(device, options.group, fleet=options.fleet)
     patience_us = read_us("--patience", options.patience, _LONGEST_US, 1_000_000)
     soak_us = read_us("--soak", options.soak, _LONGEST_US)
     waves, stop = read_waves(options.waves), _percent(options.stop_at)
-    plan = plan_release(
-        device, manifest, options.selector, waves, stop, patience_us, soak_us, _seen_within_us(options.health)
-    )
-    base = None if options.base is None else pick_offer(device, manifest, options.base)
-    offer = put_with_progress(device, manifest, path, options.name)
+    health_us = _seen_within_us(options.health)
+    planned = plan_release(device, scope.groups, options.selector, waves, stop, patience_us, soak_us, health_us)
+    if scope.fleet:
+        personal_group(device)  # a mistake is told before the file is offered anywhere
+    bases = [None if options.base is None else pick_offer(device, group, options.base) for group, _ in planned]
+    check_room(device, Path(options.file), len(planned))
+    parts = [
+        (group, plan, _offered(device, group, base, options))
+        for (group, plan), base in zip(planned, bases, strict=True)
+    ]
+    found = begin(device, scope, options.installer, parts, options.selector)
+    return _follow(device, scope, found, as_json=options.json)
+
+
+def _offered(
+    device: Device, manifest: GroupManifest, base: GroupFile | None, options: argparse.Namespace
+) -> dict[str, str]:
+    """Offer the file in a group; return the arguments that name it there."""
+    offer = put_with_progress(device, manifest, Path(options.file), options.name)
     if base is not None:
         stays = f"'{printable(offer.file.name)}' is offered whole; no patch is, and nothing was released"
         patch = offer_patch_with_progress(device, manifest, base, offer, stays)
         if not options.json:
             print(patch_text(offer, base, patch))
-    arguments = {"group": manifest.group_id.hex(), "file": offer.operation.id.hex()}
-    found = begin(device, manifest, options.installer, arguments, plan)
-    return _follow(device, manifest, found, as_json=options.json)
+    return {"group": manifest.group_id.hex(), "file": offer.operation.id.hex()}
 
 
 def _resume(device: Device, options: argparse.Namespace) -> int:
-    manifest = device.pick_group(options.group)
+    scope = read_scope(device, options.group, fleet=options.fleet)
     stop = None if options.stop_at is None else _percent(options.stop_at)
-    found = resume(device, manifest, options.id, stop, accept=options.accept_failures)
-    return _follow(device, manifest, found, as_json=options.json)
+    _complete(device, scope, options.id)
+    found = resume(device, scope.groups, options.id, stop, accept=options.accept_failures)
+    return _follow(device, scope, found, as_json=options.json)
+
+
+def _complete(device: Device, scope: Scope, name: str) -> None:
+    """Announce a release of this person's in the groups that lack it."""
+    known = find_plan(device, scope.groups, name)
+    if known is None or known.once is None or known.kept is None:
+        return
+    if names := [each.hex()[:8] for each in absent(device, known)]:
+        which = ", ".join(names)
+        print(f"warning: not an operator in {which}: the waves leave out their devices", file=sys.stderr)
+    with ProgressLine() as line:
+        announced = announce_release(device, known, lambda done: line.show(f"file: {size_text(done)}"))
+    if announced:
+        where = ", ".join(group.group_id.hex()[:8] for group in announced)
+        print(f"announced in {count(len(announced), 'group')} that lacked it: {where}", file=sys.stderr)
 
 
 def _pause(device: Device, options: argparse.Namespace) -> None:
-    _print(device, pause(device, device.pick_group(options.group), options.id, options.why), as_json=options.json)
+    scope = read_scope(device, options.group, fleet=options.fleet)
+    _print(device, pause(device, scope, options.id, options.why), as_json=options.json)
 
 
 def _abort(device: Device, options: argparse.Namespace) -> None:
-    _print(device, abort(device, device.pick_group(options.group), options.id, options.why), as_json=options.json)
+    scope = read_scope(device, options.group, fleet=options.fleet)
+    _print(device, abort(device, scope, options.id, options.why), as_json=options.json)
 
 
 def _seen_within_us(text: str) -> int | None:
@@ -150,7 +187,7 @@ def _percent(text: str) -> int:
     return int(digits)
 
 
-def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json: bool) -> int:
+def _follow(device: Device, scope: Scope, found: Release, *, as_json: bool) -> int:
     """Start each wave when it is ready, and print the result."""
     if not as_json:
         print(
@@ -164,7 +201,7 @@ def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json:
     def over() -> bool:
         nonlocal found, looked_at
         if time.monotonic() - looked_at >= _LOOK_S:
-            looked_at, found = time.monotonic(), release(device, manifest, found.id)
+            looked_at, found = time.monotonic(), release(device, scope.groups, found.id)
             line.show(_summary(found))
         return found.state not in _WAITS
 
@@ -175,14 +212,14 @@ def _follow(device: Device, manifest: GroupManifest, found: Release, *, as_json:
         line.show(_summary(found))
         while found.state in {*_WAITS, "ready"}:
             if wait_until(device, over, _MINUTE_S) and found.state in {"ready", "stopped"}:
-                found = go_on(device, manifest, found.id)
+                found = go_on(device, scope.groups, found.id)
     _print(device, found, as_json=as_json)
     return 0 if found.state == "finished" else 1
 
 
 def _agreement(found: Release) -> str:
     missing = count(found.needed - len(found.signers), "more operator")
-    return f"{missing} must approve it: covey order approve {found.wave[:8]}"
+    return f"{missing} must approve it: covey order approve {found.id[:8]}"
 
 
 def _summary(found: Release) -> str:
@@ -197,7 +234,8 @@ def _summary(found: Release) -> str:
 
 
 def _status(device: Device, options: argparse.Namespace) -> None:
-    _print(device, release(device, device.pick_group(options.group), options.id), as_json=options.json)
+    scope = read_scope(device, options.group, fleet=options.fleet)
+    _print(device, release(device, scope.groups, options.id), as_json=options.json)
 
 
 def _print(device: Device, found: Release, *, as_json: bool) -> None:
@@ -207,8 +245,8 @@ def _print(device: Device, found: Release, *, as_json: bool) -> None:
     print_fields(
         {
             "release": found.id,
-            "what": " ".join([found.action, *(f"{name}={value[:8]}" for name, value in found.arguments.items())]),
-            "for": named_selector(device, found.selector),
+            "what": found.what,
+            "for": named_selector(device, found.selector) + _places(found),
             "waves": f"{', '.join(found.waves)}; stops if more than {found.stop_percent}% of a wave fail",
             "started": date_text(found.began_at_us),
             "state": _summary(found),
@@ -218,11 +256,19 @@ def _print(device: Device, found: Release, *, as_json: bool) -> None:
     )
     for word in found.said:
         why = f": {printable(word.why, MAXIMUM_RELEASE_WHY_BYTES)}" if word.why else ""
-        print(f"{date_text(word.at_us)}  {word.state} by {word.by}{why}")
+        where = f" in {', '.join(each[:8] for each in word.groups)}" if len(word.groups) < len(found.groups) else ""
+        print(f"{date_text(word.at_us)}  {word.state} by {word.by}{where}{why}")
     if hint := _hint(found):
         print(hint)
     print()
     print_table(*device_rows(found.devices))
+
+
+def _places(found: Release) -> str:
+    if len(found.groups) < 2:
+        return ""
+    missing = f", no order here of {', '.join(each[:8] for each in found.missing)}" if found.missing else ""
+    return f" in {count(len(found.groups), 'group')}{missing}"
 
 
 def _hint(found: Release) -> str:
@@ -238,7 +284,7 @@ def _hint(found: Release) -> str:
 
 
 def _list(device: Device, options: argparse.Namespace) -> None:
-    found = releases(device, device.pick_group(options.group))
+    found = releases(device, read_scope(device, options.group, fleet=options.fleet).groups)
     if options.json:
         print_json([to_json(each) for each in found])
     elif not found:
@@ -249,7 +295,7 @@ def _list(device: Device, options: argparse.Namespace) -> None:
                 each.id[:8],
                 date_text(each.began_at_us),
                 each.action,
-                named_selector(device, each.selector),
+                named_selector(device, each.selector) + _places(each),
                 _summary(each),
             )
             for each in found

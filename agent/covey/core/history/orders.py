@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from covey.core import crypto
@@ -30,6 +30,7 @@ from covey.limits.orders import (
     MAXIMUM_SEALED_BYTES,
     MAXIMUM_SETTING_KEY_BYTES,
     MAXIMUM_SETTING_VALUE_BYTES,
+    MAXIMUM_WAVES,
 )
 
 ONCE_BYTES = 16
@@ -37,6 +38,11 @@ _COMMAND_FIELDS = 6
 _PLAN = b"covey/1 plan"
 _ONCE = 1
 """The key of an extension map under which a setting has its once-id."""
+_WAVE = 1
+"""The key of an extension map under which a command says which wave of its release it is."""
+
+OF_GROUP = frozenset({"group", "file"})
+"""A release's arguments that differ from group to group."""
 
 Scalar: TypeAlias = str | bool | int
 """What a setting's value is on the wire; a number with a fraction is its decimal text, for there are no floats."""
@@ -176,6 +182,7 @@ class CommandOrder(OperationBody):
     `once` are 16 random bytes: a device runs an order with them at most once, in any group and operation. After
     `deadline_us` (by its own clock) it does nothing. `sealed` holds secret arguments (`core/actions/secrets.py`).
     `roll_out` is the plan of its waves, for operators that start the next one, which could not seal secrets again.
+    `wave` counts from 1: operations in several groups can be one wave of a release.
     """
 
     selector: Selector
@@ -185,12 +192,19 @@ class CommandOrder(OperationBody):
     deadline_us: int | None = None
     sealed: bytes | None = field(default=None, repr=False)
     roll_out: RollOut | None = None
+    wave: int = 1
     kind = OperationKind.COMMAND
 
     def to_wire(self) -> bytes:
-        """Return the body `[selector, action, {name: value}, once, deadline / null, sealed / null, ? roll-out]`."""
+        """Return the body.
+
+        It is `[selector, action, {name: value}, once, deadline / null, sealed / null, ? roll-out, ? {1: wave}]`.
+        """
         fields = [self.selector.to_wire(), self.action, dict(self.arguments), self.once, self.deadline_us, self.sealed]
-        return cbor.encode_growing([*fields, *([] if self.roll_out is None else [self.roll_out.to_wire()])])
+        if self.roll_out is None:
+            return cbor.encode_growing(fields)
+        later = {_WAVE: self.wave} if self.wave > 1 else None
+        return cbor.encode_growing([*fields, self.roll_out.to_wire()], later)
 
     @property
     def plan_id(self) -> bytes | None:
@@ -207,7 +221,7 @@ class CommandOrder(OperationBody):
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        value = cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES)
+        value, extensions = cbor.read_growing(body, MAXIMUM_OPERATION_BODY_BYTES)
         in_waves = isinstance(value, list) and len(value) > _COMMAND_FIELDS
         fields: list[Any] = cbor.record(
             value,
@@ -220,7 +234,9 @@ class CommandOrder(OperationBody):
             cbor.optional(cbor.octets_to(MAXIMUM_SEALED_BYTES)),
             *([RollOut.from_wire] if in_waves else []),
         )
-        order = cls(*fields)
+        wave: Any = extensions.get(_WAVE)
+        is_wave = in_waves and type(wave) is int and 1 <= wave <= MAXIMUM_WAVES  # an odd key: anything else is ignored
+        order = replace(cls(*fields), wave=wave if is_wave else 1)
         if order.sealed is not None and order.roll_out is not None:
             raise MalformedError("a command in waves must not have sealed arguments")
         return order
@@ -240,10 +256,11 @@ class CommandOrder(OperationBody):
         return self.selector, None
 
     def plan_fields(self) -> list[object] | None:
-        """Return the command; a wave of a release is part of no plan."""
-        if self.roll_out is not None:
-            return None
-        return [self.once, self.action, dict(self.arguments), self.deadline_us, self.sealed is not None]
+        """Return the command; of a wave the bounds of its release, without what differs from group to group."""
+        if self.roll_out is None:
+            return [self.once, self.action, dict(self.arguments), self.deadline_us, self.sealed is not None]
+        arguments = {name: value for name, value in self.arguments.items() if name not in OF_GROUP}
+        return [self.once, self.action, arguments, self.deadline_us, self.roll_out.to_wire()[1:]]
 
     def order_row(self) -> dict[str, Any]:
         """Return the action, its open arguments, targets, and deadline."""

@@ -13,7 +13,12 @@ from covey.core.wire import cbor
 from covey.errors import MalformedError
 from covey.limits.group import MAXIMUM_GROUPS
 from covey.limits.history import MAXIMUM_OPERATION_BODY_BYTES, MAXIMUM_TITLE_BYTES
-from covey.limits.personal import MAXIMUM_PLAN_TEXT_BYTES, MAXIMUM_PREFERENCE_KEY_BYTES, MAXIMUM_PREFERENCE_VALUE_BYTES
+from covey.limits.personal import (
+    MAXIMUM_PLAN_ORDER_BYTES,
+    MAXIMUM_PLAN_TEXT_BYTES,
+    MAXIMUM_PREFERENCE_KEY_BYTES,
+    MAXIMUM_PREFERENCE_VALUE_BYTES,
+)
 
 
 class Holding(IntEnum):
@@ -101,24 +106,28 @@ class Preference(OperationBody):
 
 
 PLAN_ID_BYTES = 32
+_PLAN_FIELDS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan(OperationBody):
     """What its author did in several groups at once: the plan's id, what it is in words, and the groups, ascending.
 
-    `given` is the kind of the plan's operations, one in each group; None: a member was removed from the groups.
+    `given` is the kind of the plan's operations, one in each group; None: a member was removed from the groups. `order`
+    is the body of an order for all groups, from which another own device can give it in a group that lacks it.
     """
 
     id: PlanId
     given: int | None
     text: str
     groups: tuple[GroupId, ...]
+    order: bytes | None = field(default=None, repr=False)
     kind = OperationKind.PLAN
 
     def to_wire(self) -> bytes:
-        """Return the body `[id, kind / null, text, [1* group_id]]`."""
-        return cbor.encode_growing([self.id, self.given, self.text, list(self.groups)])
+        """Return the body `[id, kind / null, text, [1* group_id], ? order]`."""
+        fields = [self.id, self.given, self.text, list(self.groups)]
+        return cbor.encode_growing(fields if self.order is None else [*fields, self.order])
 
     @classmethod
     def from_wire(cls, body: bytes) -> FleetPlan:
@@ -127,17 +136,20 @@ class FleetPlan(OperationBody):
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        plan_id, given, text, groups = cbor.record(
-            cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
+        value = cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES)
+        has_order = isinstance(value, list) and len(value) > _PLAN_FIELDS
+        plan_id, given, text, groups, *order = cbor.record(
+            value,
             "plan",
             cbor.octets(PLAN_ID_BYTES),
             cbor.optional(cbor.uint(255)),
             cbor.text(MAXIMUM_PLAN_TEXT_BYTES),
             cbor.many(cbor.octets(GROUP_ID_BYTES), MAXIMUM_GROUPS),
+            *([cbor.octets_to(MAXIMUM_PLAN_ORDER_BYTES)] if has_order else []),
         )
         if not groups or list(groups) != sorted(set(groups)):
             raise MalformedError("a plan's groups must ascend and be distinct, at least one")
-        return cls(PlanId(plan_id), given, text, tuple(map(GroupId, groups)))
+        return cls(PlanId(plan_id), given, text, tuple(map(GroupId, groups)), *order)
 
     def shown(self) -> dict[str, Any]:
         """Return what was done, and in how many groups."""

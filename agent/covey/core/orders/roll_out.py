@@ -2,14 +2,16 @@
 
 Each wave is a command of its own that lists its devices by key. All waves carry the same once-id, so a device runs it
 once, whichever operator continues. Every wave contains the whole plan, so the history has all that another operator's
-device needs. A target reads only the selector of the plan. On the wire `[selector, [1* count / [percent]],
-stop-percent, patience, soak, ? heard]`, times in microseconds.
+device needs. A release for several groups counts its waves over the devices of all of them (`plans.py`). A target reads
+only the selector of the plan. On the wire `[selector, [1* count / [percent]], stop-percent, patience, soak, ? heard]`,
+times in microseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from covey.core import crypto
 from covey.core.ids import DeviceKey
@@ -18,6 +20,7 @@ from covey.core.wire import cbor
 from covey.errors import MalformedError
 from covey.limits.orders import MAXIMUM_SELECTED_DEVICES, MAXIMUM_WAVES
 
+_Target = TypeVar("_Target")
 _PERSON = b"covey/1 wave"
 _FIELDS = 5
 
@@ -101,11 +104,17 @@ class RollOut:
             raise MalformedError("a roll-out must have a wave")
         return cls(selector, tuple(waves), *numbers)
 
-    def next_wave(self, given: Collection[DeviceKey], others: Sequence[DeviceKey]) -> tuple[DeviceKey, ...]:
-        """Return who is next, of the others in their order; nobody where the last wave is under way or over."""
-        total = len(given) + len(others)
-        sizes = (wave.size(total) - len(given) for wave in self.waves)
-        return tuple(others[: next((size for size in sizes if size > 0), 0)])
+    def next_wave(self, given: int, others: Sequence[_Target]) -> tuple[int, Sequence[_Target]] | None:
+        """Return the number of the next wave, from 1 on, and who is in it.
+
+        `given`: how many have the command, `others` are those that do not, in the order of their turns. None where the
+        last wave is under way or over.
+        """
+        total = given + len(others)
+        for number, wave in enumerate(self.waves, 1):
+            if wave.size(total) > given:
+                return number, others[: wave.size(total) - given]
+        return None
 
     def stops(self, *, bad: int, given: int) -> bool:
         """Say whether so many of those of one wave are too many."""

@@ -147,8 +147,12 @@ def test_a_device_that_left_the_fleet_raises_no_silence_alert() -> None:
 
 
 _RELEASE = FleetRelease(
-    *("ab" * 32, "01" * 32, "0a0a0a0a", "hub", _NOW_US - _MINUTE_US, "install for all", "stopped", 1, 3),
-    *(2, 1, 1, 0, 8),
+    "ab" * 32,
+    ("01" * 32,),
+    *("0a0a0a0a", "hub"),
+    _NOW_US - _MINUTE_US,
+    *("install for all", "stopped"),
+    *(1, 3, 2, 1, 1, 0, 8),
 )
 
 

@@ -21,7 +21,9 @@ def _sizes(plan: RollOut, total: int) -> list[int]:
     """Return how many devices each wave takes, to the end."""
     given: set[DeviceKey] = set()
     sizes = []
-    while wave := plan.next_wave(given, [key for key in _KEYS[:total] if key not in given]):
+    while found := plan.next_wave(len(given), [key for key in _KEYS[:total] if key not in given]):
+        number, wave = found
+        assert plan.waves[number - 1].size(total) == len(given) + len(wave)
         given.update(wave)
         sizes.append(len(wave))
     return sizes
@@ -41,7 +43,7 @@ def test_a_last_wave_of_less_than_all_is_the_last() -> None:
 
 def test_a_last_wave_of_all_takes_later_members() -> None:
     plan = _plan(Wave(percent=100))
-    assert plan.next_wave(_KEYS[:10], _KEYS[10:12]) == tuple(_KEYS[10:12])
+    assert plan.next_wave(10, _KEYS[10:12]) == (1, _KEYS[10:12])
 
 
 def test_it_stops_beyond_a_percentage() -> None:
