@@ -19,6 +19,7 @@ from tests.meta.source_tree import ROOT
 _LONGEST_S = 500
 _COVEY = (sys.executable, "-P", "-m", "covey.cli.main")
 _DEVICE = (sys.executable, "-P", "-m", "tests.integration.tested_device")
+_BOARD = (sys.executable, "-P", "-m", "tests.integration.tested_board")
 _ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'agent'}", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 
 
@@ -28,6 +29,8 @@ def _tested(role: str, *breaks: str, wait_s: int = 30) -> tuple[int, dict[str, A
 
 
 def _device(role: str) -> list[str]:
+    if role == "board":
+        return [*_BOARD, "{state}", "{line}"]
     return [*_DEVICE, role, "{state}", "{invite}", *(["line={line}"] if role == "gateway" else [])]
 
 
@@ -83,6 +86,7 @@ _APPOINTING, _SETTING = "making the device an operator", "having it set somethin
 _NEEDING_TWO = "giving an order that needs two operators"
 _GREETING, _PUSHING = "greeting the mailbox", "pushing and pulling blobs"
 _MEETING, _LETTING_IN = "meeting the gateway on its line", "letting the board into the group"
+_MEETING_BOARD, _ORDERING_BOARD = "meeting the board on its line", "ordering something of the board"
 _SLEEPING = "letting the board sleep"
 _ASKING = "asking the mailbox for what it must refuse"
 
@@ -204,6 +208,30 @@ _ASKING = "asking the mailbox for what it must refuse"
             ("acknowledges-frames-early",),
             (_ADDING, _MEETING, _LETTING_IN, "killing the gateway after an acknowledgement on the line"),
             {"commits": "it had acknowledged an envelope on the line, and lost it by SIGKILL"},
+        ),
+        (
+            "board",
+            ("follows-every-gateway", "obeys-anybody"),
+            (_MEETING_BOARD, "enrolling the board", _ORDERING_BOARD),
+            {
+                "operators": "it obeyed the order of a member that its enrolment did not name as an operator",
+                "one-collector": "it followed a second ENROL to another collector",
+            },
+        ),
+        (
+            "board",
+            ("frees-on-any-acknowledgement", "keeps-its-incarnation"),
+            (_MEETING_BOARD, "enrolling the board", "acknowledging falsely", "killing the board"),
+            {
+                "resends": "it freed it on the line's acknowledgement, or on a false one",
+                "one-message": "it sent two different messages as link-seq",
+            },
+        ),
+        (
+            "board",
+            ("proves-nothing",),
+            (_MEETING_BOARD,),
+            {"identifies": "the proof in its IDENTIFY does not verify"},
         ),
     ],
 )

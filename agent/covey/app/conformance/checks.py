@@ -192,6 +192,29 @@ GATEWAY = (
     Requirement("order-results", _LINE, "report the result that the board has signed to the order's author"),
 )
 
+_OF_BOARDS = {
+    *("envelopes", "fresh-keys", "messages", "addressed", "sequences", "one-message", "telemetry", "batch-numbers"),
+    *("resends", "stops", "sends-link"),
+}
+"""What a board must do as any device does that measures; it speaks with no relay, and follows no manifests."""
+
+BOARD = (
+    *(each for each in SENSOR if each.name in _OF_BOARDS),
+    Requirement("line", _LINE, "bring the line up, and again with a gateway that has restarted"),
+    Requirement("line-bounds", _LINE, "heed the gateway's frame size and window"),
+    Requirement("line-noise", _LINE, "go on after bytes that are no frame"),
+    Requirement("line-repeats", _LINE, "send a frame again that the gateway does not acknowledge"),
+    Requirement("identifies", _LINE, "identify itself first, with a proof that verifies"),
+    Requirement("enrols", _LINE, "take the collector that ENROL names, and identify itself with it"),
+    Requirement("one-collector", _LINE, "ignore an ENROL that names anybody else"),
+    Requirement("types", _FORWARDING, "send no types of messages but those of boards"),
+    Requirement("operators", _LINE, "obey nobody but the operators that it was enrolled with"),
+    Requirement("orders", _LINE, "sign what became of an operator's order"),
+    Requirement("collector-key", _FORWARDING, "take the collector's new noise key, and acknowledge it"),
+    Requirement("restarts", _LINE, "restart when the gateway asks, in a new incarnation"),
+    Requirement("durable", _LINE, "keep its keys and its collector through a power cut"),
+)
+
 ROLES = {
     "sensor": SENSOR,
     "member": MEMBER,
@@ -199,6 +222,7 @@ ROLES = {
     "operator": OPERATOR,
     "mailbox": MAILBOX,
     "gateway": GATEWAY,
+    "board": BOARD,
 }
 
 

@@ -66,6 +66,7 @@ class _PeerRelay:
         self._handle = 0
         self.muted = False
         self.rendezvous: set[str] = set()
+        self.catch: Callable[[str, bytes], None] = lambda _topic, _payload: None
 
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
         self._deliver = deliver
@@ -73,8 +74,10 @@ class _PeerRelay:
 
     def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int | PublishRefusal:  # noqa: ARG002 - the port's
         self._handle += 1
-        if not self.muted and self._relay.deliver(topic, payload):
-            self._delivered(topic)
+        if not self.muted:
+            self.catch(topic, payload)
+            if self._relay.deliver(topic, payload):
+                self._delivered(topic)
         self._deliver(Released(self.name, self._handle, 0))
         return self._handle
 
@@ -183,6 +186,10 @@ class Peer:
     def muted(self) -> bool:
         """Whether the relay loses all that it says."""
         return self._relay.muted
+
+    def catch(self, take: Callable[[str, bytes], None]) -> None:
+        """Give topic and payload of all that it publishes to somebody in this process, too."""
+        self._relay.catch = take
 
     def mute(self, *, muted: bool) -> None:
         """Have the relay lose all that it says from now on, or nothing more."""
@@ -359,13 +366,19 @@ class Companion:
         recipient: DeviceKey,
         incarnation: Incarnation,
         received: SequenceSet,
-        named: dict[LinkSeq, bytes],
+        named: dict[LinkSeq, bytes] | None,
         signer: Identity | None = None,
         *,
         author: Identity | None = None,
     ) -> bytes:
-        """Return an ACK message; `named` are the messages whose imprints it names, `author` who it says wrote it."""
-        body = Acknowledgement(incarnation, received, {each: imprint_of(raw) for each, raw in named.items()}).to_wire()
+        """Return an ACK message; `named` are the messages whose imprints it names, `author` who it says wrote it.
+
+        To a board no imprints are named: None.
+        """
+        imprints: dict[int, bytes] | None = None
+        if named is not None:
+            imprints = {each: imprint_of(raw) for each, raw in named.items()}
+        body = Acknowledgement(incarnation, received, imprints).to_wire()
         own = author or self.identity
         raw = write_message(
             own, MessageType.ACK, recipient, NO_GROUP, self.incarnation, 0, LinkSeq(0), self._clock_us(), body

@@ -25,16 +25,20 @@ from covey.app.device.creating import create_device
 from covey.app.device.device import open_device
 from covey.app.pairing.inviting import codes_can_be_drawn
 from covey.core.group.manifest import COLLECTOR, MAILBOX
-from covey.core.ids import LinkSeq
+from covey.core.ids import DeviceKey, LinkSeq
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.messages import Reason, Refusal, from_wire, to_wire
 from covey.core.pake import Side
+from covey.core.routing.forwarding import Forward
 from covey.core.wire import cbor
+from covey.core.wire.envelope import SealedEnvelope, read_envelope
 from covey.core.wire.imprints import imprint_of
-from covey.core.wire.message import MessageType
+from covey.core.wire.message import MessageType, read_message
 from covey.core.wire.topics import inbox_topic, is_rendezvous, rendezvous_topic
 from covey.errors import RemoteError
+from covey.limits.board import MAXIMUM_BOARD_MESSAGE_BYTES
 from covey.limits.pairing import INVITE_US
+from covey_boards.shared.messages import CARRY, DELIVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
 
     from covey.core.crypto import DeviceKeys
     from covey.core.group.manifest import Member
-    from covey.core.ids import DeviceKey, GroupId
+    from covey.core.ids import GroupId
     from covey.core.node import Node
     from covey.core.now import Now
     from covey.core.pairing.invite import Invite
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
 _TURN_S = 0.02
 _CAPABILITIES = {COLLECTOR, MAILBOX}
 """Roles that are a capability of the member, which the invite names."""
-MESSAGE_BYTES = {"gateway": 1_024}
+MESSAGE_BYTES = {"gateway": 1_024, "board": MAXIMUM_BOARD_MESSAGE_BYTES}
 """Roles at a line, and the longest message that the test's end takes there: for a gateway less than what the protocol
 allows, so that one that does not heed it is seen."""
 
@@ -111,6 +115,9 @@ class DeviceTest:
             self._closing.callback(port.close)
             self._line_name = port.name
             self._line = LineEnd(port, secrets.token_bytes, MESSAGE_BYTES[role])
+        self._lines_read = 0
+        if role == "board":
+            self.peer.catch(self._hand_down)
         self._is_disturbed = False
         self._forbidden_topics = {inbox_topic(self.stranger.key)}
         self.group_id = self._found_group()
@@ -170,6 +177,7 @@ class DeviceTest:
     def _turn(self) -> None:
         if self._line is not None:
             self._line.turn()
+            self._carry(self._line)
         for event in self.relay.turn(_TURN_S):
             known = len(self.seen.received)
             self.seen.take(event)
@@ -185,6 +193,31 @@ class DeviceTest:
                         member.acknowledge(each.message, self.device())
         self.peer.turn()
         self.seen.settle()
+
+    def _carry(self, line: LineEnd) -> None:
+        """Judge what a board hands to its gateway, and forward that to the peer, as the companion."""
+        taken, self._lines_read = line.received[self._lines_read :], len(line.received)
+        for _, fields in taken:
+            if self.role != "board" or fields[0] != CARRY or self.seen.device is None:
+                continue
+            _, recipient, envelope = fields
+            assert isinstance(recipient, bytes)
+            assert isinstance(envelope, bytes)
+            topic = inbox_topic(DeviceKey(recipient))
+            published = (self.seen.device.hex(), topic, envelope, 1, False, False, (), len(envelope), 1)
+            self.seen.take(ClientPublished(*published))
+            self.say_to_peer(MessageType.FORWARD, Forward(DeviceKey(recipient), envelope).to_wire())
+
+    def _hand_down(self, topic: str, payload: bytes) -> None:
+        """Hand to the board what the peer sends its gateway for it."""
+        if topic != inbox_topic(self.companion.key):
+            return
+        with suppress(RemoteError):
+            envelope = read_envelope(payload)
+            if isinstance(envelope, SealedEnvelope):  # the companion takes no link keys
+                message = read_message(envelope.open(self.companion.identity.noise.current.secret.reveal()))
+                if message.type is MessageType.FORWARD:
+                    self.line.say(DELIVER, Forward.from_wire(message.body).envelope)
 
     def _disturb(self, event: ClientPublished) -> None:
         """Answer the first message at a rendezvous as a stranger does there, whose word ends nothing."""
@@ -276,12 +309,16 @@ class DeviceTest:
             self.program = ForeignDevice(words, self._folder / "device.log")
             self.program.start()
             self.report("started the device; it joins")
+        elif self._line is not None and self.role == "board":
+            self.report("switch the board on")
         else:
             if codes_can_be_drawn():
                 code = self.peer.open_code(self.invite)
                 self.report(f"have the device join with the code {code} at the relay {self._relay_url}, or")
             self.report(f"have the device join with this invite: {self.invite.to_uri()}")
         seen, findings = self.seen, self.findings
+        if self.role == "board":
+            return  # the first step meets it, and lets it in
         if not self.connects_after(0):
             findings.fails("mqtt", "it did not connect with MQTT 5 in time")
             raise StepError
@@ -373,7 +410,9 @@ class DeviceTest:
     def add_member(self, member: Member) -> None:
         """Have the peer let somebody in, and wait until the device has acknowledged that."""
         self.peer.do(lambda node, now: node.actions.change(self.group_id, lambda draft, _: draft.adding(member), now))
-        self.until(lambda: not self.peer.waits_for(self.device().signing_public))
+        device = self.seen.device
+        assert device is not None
+        self.until(lambda: not self.peer.waits_for(device))
 
     def say(self, kind: MessageType, body: bytes) -> None:
         """Have the companion send the device a message of the group."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.app.conformance import (
+    board_steps,
     collector_steps,
     gateway_steps,
     mailbox_steps,
@@ -71,6 +72,7 @@ STEPS: dict[str, tuple[Step, ...]] = {
         *(*sensor_steps.RECEIVING, *member_steps.HEADS, *gateway_steps.CARRYING, *sensor_steps.RELAY_RESTART),
         *(*gateway_steps.RESTARTS, *member_steps.REMOVAL, *sensor_steps.LAST),
     ),
+    "board": board_steps.STEPS,
 }
 """The steps of a test by the device's role, each with what it is called while it runs."""
 
