@@ -21,16 +21,17 @@ from covey.core import crypto
 from covey.core.actions.results import OrderResult
 from covey.core.group.manifest import Mode, read_manifest
 from covey.core.group.trust import GroupTrust
-from covey.core.history.bodies import read_body
+from covey.core.history.bodies import GroupProfile, Note, read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation
-from covey.core.history.orders import Approval, CommandOrder, OperatorChange
+from covey.core.history.orders import Approval, CommandOrder, Obeying, OperatorChange, SettingOrder
 from covey.core.history.personal import FleetPlan, OwnGroup, Preference
 from covey.core.history.releases import ReleaseChange
 from covey.core.ids import DeviceKey
 from covey.core.membership.requests import GroupInvite
 from covey.core.orders.authority import Pins, weigh_orders
 from covey.core.orders.plans import plan_id
+from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.core.pairing.messages import from_wire as rendezvous_from_wire
 from covey.core.pake import Pake, Side
 from covey.core.settings.states import SettingReport
@@ -40,6 +41,8 @@ from tests.integration.second import SECOND, node
 from tests.rival_manifests import CAST, GROUP, ManifestWriter, in_some_order
 from tests.vectors import load
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, INCARNATION, MALLORY
+from tests.vectors.makers.checkpoints import proposed, state_over
+from tests.vectors.makers.groups import WITH_CAROL
 from tests.vectors.makers.orders import adds, as_they_may_come, order, removes, said
 from tests.vectors.test_growth import READERS
 
@@ -214,6 +217,43 @@ def test_both_derive_the_same_keys_and_refuse_the_same_elements(ask: Ask) -> Non
                 fresh = Pake(Side.INVITER if side else Side.JOINER, password, lambda _, entropy=entropy: entropy)
                 key = code or fresh.finish(bytes.fromhex(element)).hex()
                 assert found == {"element": own.element.hex(), "key": key}, (seed, side, element)
+
+
+def test_both_make_the_same_states_of_random_histories(ask: Ask) -> None:
+    people = (ALICE, BOB, CAROL)
+    members = [member.keys.signing_public.hex() for member in WITH_CAROL.members]
+    for seed in range(60):
+        chance = random.Random(f"state {seed}")
+        written: list[Operation] = []
+        for place in range(chance.randint(1, 70 if seed % 10 == 0 else 14)):
+            followed = {parent for each in written for parent in each.parents}
+            heads = [each for each in written if each.id not in followed]
+            few = chance.sample(written[-4:], min(len(written[-4:]), chance.choice((0, 1, 1, 2))))
+            parents = heads if len(heads) > 6 else few  # what a merge follows is bounded
+            about = chance.randrange(3)
+            selector = chance.choice((EVERYBODY, Selector(SelectorKind.LABEL, name=f"label {about}")))
+            sealed = b"\x01" if chance.random() < 0.2 else None
+            value = None if sealed else chance.choice(("eco", 7, True, None))
+            body = chance.choice(
+                [
+                    *(adds(people[about], f"called {place}"), removes(people[about]), order(about)),
+                    *[SettingOrder(selector, f"app.{about}", value, sealed, bytes(16) if about else None)] * 3,
+                    *(Note("text/plain", b"hello"), GroupProfile(f"title {place}"), Obeying()),
+                ]
+            )
+            if written and chance.random() < 0.25:
+                body = Approval(chance.choice(written).id)
+            written.append(said(chance.choice(people), body, *parents, log=str(place)))
+        pins = Pins(frozenset(each.signing_public for each in people[: chance.randint(1, 2)]), chance.choice((1, 1, 2)))
+        ordered = list(as_they_may_come(written))
+        found = ask(
+            "state",
+            operations=[*(each.raw.hex() for each in ordered), proposed(CAROL, ordered, pins, WITH_CAROL)[0].raw.hex()],
+            pinned=[each.hex() for each in pins.operators],
+            threshold=pins.threshold,
+            members=members,
+        )
+        assert found == state_over(ordered, pins, WITH_CAROL).to_wire().hex(), seed
 
 
 def _changed(value: Any, chance: random.Random) -> Any:

@@ -10,6 +10,7 @@ const envelopes = require('./envelopes.js')
 const heads = require('./heads.js')
 const { readHistoryPull, readOperations } = require('./history.js')
 const { Holding, bytesOf } = require('./holdings.js')
+const { Electing } = require('./electing.js')
 const { Issuing } = require('./issuing.js')
 const { Joining } = require('./joining.js')
 const { Landing } = require('./landing.js')
@@ -56,6 +57,7 @@ class Device {
     this.joining = new Joining(this, FEATURES)
     this.issuing = new Issuing(this, FEATURES)
     this.landing = new Landing(this)
+    this.electing = new Electing(this)
     this.obedience = new Obedience(this, options)
     this.connection = null
     this.again = RECONNECT_MS[0]
@@ -408,6 +410,7 @@ class Device {
           if (taken) this.helped('HISTORY')
           if (taken) this.say({ event: 'operations', taken })
           if (lacking || more) this.pullHistory(tx, holding, author)
+          if (holding.lacksManifests()) this.pull(tx, holding, author, 1n) // of before this device was there
           return null
         }
         case 'HISTORY_PULL': {
@@ -453,6 +456,8 @@ class Device {
     const was = holding.isMember
     const { taken, lacking } = holding.takeManifests(tx, raws, secrets)
     if (taken) this.helped('PULL')
+    const waited = taken ? holding.takeOperations(tx, []).taken : 0
+    if (waited) this.say({ event: 'operations', taken: waited })
     if (lacking) this.pull(tx, holding, author, [...holding.waiting.values()].reduce((least, each) => (each.version < least ? each.version : least), 1n << 62n) - 1n)
     if (!was && holding.isMember) {
       this.say({ event: 'member', group: holding.id, device: this.identity.id })
@@ -569,6 +574,11 @@ class Device {
     this.beginLinks()
   }
 
+  lookAt(holding) {
+    this.issuing.look(holding)
+    if (holding.isMember) this.electing.look(holding)
+  }
+
   /** Gives link keys to those for whom enough was sealed (section 4). */
   beginLinks() {
     for (const to of this.ownKeys.heard) {
@@ -586,7 +596,7 @@ class Device {
     this.measure()
     this.pack()
     this.issuing.wipe()
-    for (const holding of this.holdings.values()) if (holding.graph) this.issuing.look(holding)
+    for (const holding of this.holdings.values()) if (holding.graph) this.lookAt(holding)
     if (this.connection?.up && this.now() > (this.beaten ?? 0) + BEAT_S * 1000) this.beat(HERE)
     this.flush()
     const { count, exit } = this.options
@@ -613,6 +623,7 @@ class Device {
       remove: () => this.issuing.remove(holding, [...holding.members().keys()].find(id => id.startsWith(words[0])) ?? words[0]),
       leave: () => this.issuing.remove(holding, this.identity.id),
       rotate: () => this.issuing.rotate(),
+      checkpoint: () => this.electing.propose(holding),
     }
     try {
       if (!verbs[verb] || !holding) throw new Refused('local', `not now, or no command: ${line}`)
@@ -663,7 +674,7 @@ const USAGE = `node device.js --state DIR [--invite URI]… [--code CODE] [optio
   --password TEXT         of its account at the relay (also COVEY_PASSWORD)
   --certificates FILE     whom to trust at the relay
   --create                makes a group of its own, with --capability NAME (several) in it
-  --commands              reads from its standard input, a line each: invite [CAPABILITY]…, remove KEY, leave, rotate
+  --commands              reads from its standard input, a line each: invite [CAPABILITY]…, remove KEY, leave, rotate, checkpoint
   --count N               readings to make in all, over all runs; every --every MILLISECONDS
   --exit                  ends when all of them were acknowledged
   --operator KEY          whose orders it obeys (several, with --threshold N); --obey-invite: those whom the invite names

@@ -194,6 +194,11 @@ class Holding {
     return { taken, lacking: this.pending.size > 0 }
   }
 
+  /** Whether an operation waits for a manifest that is not here */
+  lacksManifests() {
+    return [...this.pending.values()].some(operation => !this.graph.get(operation.manifest))
+  }
+
   keepOperation(tx, id) {
     const entry = this.history.held.get(id)
     const name = `operation/${this.id}/${String(entry.bit).padStart(9, '0')}`

@@ -3,6 +3,7 @@
 'use strict'
 const readline = require('node:readline')
 const { Refused } = require('./cbor.js')
+const { stateOf } = require('./checkpoints.js')
 const { draft } = require('./draft.js')
 const { Group } = require('./groups.js')
 const { History, readBody, readOperation } = require('./history.js')
@@ -93,6 +94,16 @@ function issue({ manifests: raws, seed, add, remove }) {
   return raw.toString('hex')
 }
 
+/** The state of a checkpoint whose `covers` is the last of these operations */
+function state({ operations: raws, pinned, threshold, members }) {
+  const history = new History(Buffer.alloc(32), null)
+  for (const operation of raws.map(raw => readOperation(hex(raw))).sort((one, other) => one.height - other.height)) {
+    history.take({ ...operation, fields: readBody(operation.kind, operation.body) }, operation.parents.map(id => history.held.get(id)))
+  }
+  const covers = history.held.get(readOperation(hex(raws.at(-1))).id)
+  return stateOf(history, covers, { operators: new Set(pinned), threshold }, new Set(members)).bytes.toString('hex')
+}
+
 function plan({ author, kind, bytes }) {
   const body = hex(bytes)
   return planOf(hex(author), kind, body, readBody(kind, body))?.toString('hex') ?? null
@@ -110,6 +121,7 @@ const QUESTIONS = {
   operations,
   orders,
   issue,
+  state,
   plan,
   pake,
 }

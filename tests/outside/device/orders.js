@@ -131,6 +131,11 @@ class Authority {
     return signers.size >= this.threshold && signers.has(operation.author)
   }
 
+  /** Whether a change of operators counts, by all that is known */
+  counts(change) {
+    return this.agreed(change, this.everything, change.fields[2] ? this.removals() : [], change.fields[2])
+  }
+
   /** Those that count, whoever knew of them: what they meet is lost, and all that rests on it. */
   removals() {
     this.counted ??= this.changes.filter(each => !each.fields[2] && this.agreed(each, this.everything, [], false))

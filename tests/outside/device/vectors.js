@@ -3,6 +3,7 @@
 'use strict'
 const { Refused, decode, encode } = require('./cbor.js')
 const { Count, octets } = require('./check.js')
+const { judgeCheckpoints, readHistoryGraph } = require('./checkpoints.js')
 const envelopes = require('./envelopes.js')
 const { Group, checkChain } = require('./groups.js')
 const { History, readBody, readHistoryPull, readOperation, readOperations, writeOperation } = require('./history.js')
@@ -384,6 +385,24 @@ function checkOrders() {
   }
 }
 
+function checkCheckpoints() {
+  const file = count.in('checkpoints')
+  for (const entry of file.cases) {
+    count.one(entry.name, () => {
+      const manifest = readManifest(hex(entry.manifest))
+      const history = new History(manifest.groupId, { get: id => (id === manifest.hash ? manifest : null), state: () => ({ members: new Map() }) })
+      for (const raw of entry.operations) {
+        const operation = readOperation(hex(raw))
+        history.take({ ...operation, fields: readBody(operation.kind, operation.body) }, operation.parents.map(id => history.held.get(id)))
+      }
+      const pins = { operators: new Set(entry.pinned), threshold: entry.threshold }
+      const found = judgeCheckpoints(history, pins).map(each => [each.last.id, each.signers, each.electors.length, each.code, each.bytes])
+      return [found, entry.checkpoints.map(each => [each.id, each.signers, each.electors, each.code, each.state])]
+    })
+  }
+  for (const entry of file.graphs) count.entry(entry, () => readHistoryGraph(octets(entry, 'bytes')), found => [found.graph, entry.graph])
+}
+
 function checkPersonal() {
   const file = count.in('personal')
   const spelled = ({ id, kind, text, groups }) => [id, kind, text, groups]
@@ -500,7 +519,7 @@ function checkWycheproof() {
 
 const checks = [
   checkCbor, checkEnvelopes, checkMessages, checkPresences, checkHeads, checkInvites, checkCeremonies, checkTelemetry, checkGroupManifests, checkGroupMessages,
-  checkHistory, checkOrders, checkPersonal, checkVault, checkSessions, checkGrowth, checkWycheproof,
+  checkHistory, checkOrders, checkCheckpoints, checkPersonal, checkVault, checkSessions, checkGrowth, checkWycheproof,
 ]
 for (const check of checks) check()
 process.exitCode = count.report() ? 0 : 1
