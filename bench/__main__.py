@@ -7,8 +7,6 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
-from bench.smoke import shrink
-
 _BY_SUBJECT = {
     "messages": {
         "throughput": "readings/s and bytes on the wire, against paho with JSON",
@@ -79,6 +77,10 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="size, footprint: only the parts that take seconds")
     parser.add_argument("--smoke", action="store_true", help="check that they run: small sizes, no meaningful figures")
     options = parser.parse_args()
+    if options.smoke:
+        from bench.smoke import share_commands, shrink
+
+        share_commands()
     worst = 0
     for name in options.names or BENCHES:
         print(f"\n== {name}: {BENCHES[name]}", flush=True)

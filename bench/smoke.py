@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 from bench.agent.size import Patience
+from demo.device import Device
+from tests import warm_covey
 
 _SIZES: dict[str, dict[str, Any]] = {
     "throughput": {"_OURS": 6_000, "_PEER": 300, "_BATCHES": 10, "_ROUNDS": 1},
@@ -59,3 +63,17 @@ def shrink(name: str, bench: ModuleType) -> dict[str, Any]:
         assert hasattr(bench, constant), f"{bench.__name__} has no {constant} any more"
         setattr(bench, constant, size)
     return _ARGUMENTS.get(name, {})
+
+
+def share_commands() -> None:
+    """Have the commands of devices fork from the server of the test that has started this, if one has.
+
+    A benchmark runs a dozen of them to set itself up; starting an interpreter for each costs more than the rest.
+    """
+    if warm_covey.is_inherited():
+        warm_covey.run(["--version"])  # takes over the server before threads ask for it
+        Device._run = _run  # type: ignore[assignment, method-assign]  # noqa: SLF001 - as `Gateway` does by inheritance
+
+
+def _run(_device: Device, words: Sequence[str], feed: bytes) -> subprocess.CompletedProcess[str]:
+    return warm_covey.run(words, feed)

@@ -4,7 +4,8 @@
    code, the signals that it gets. Only what an interpreter does before the first line is done once for all.
 2. The server has no thread, no open database and no lock; what it holds, each command finds as after imports.
 3. It ends with the process that started it: then its socket is closed.
-4. Tests of the start itself (footprint, import time, an interrupted start) start `COVEY` by themselves.
+4. A process that a test starts may use the test's server, which is inherited: `inherited`.
+5. Tests of the start itself (footprint, import time, an interrupted start) start `COVEY` by themselves.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Any
 
 from tests.waiting import GUARD_S
 
 COVEY = [sys.executable, "-m", "covey.cli.main"]
 _ROOT = Path(__file__).parents[1]
+_INHERITED = "WARM_SERVER"
+"""In the environment: the number of the file that is a socket of another process's server."""
 _REQUEST_BYTES_MAX = 1 << 20
 
 
@@ -109,9 +112,22 @@ def run(
         return subprocess.CompletedProcess(command.args, code, stdout.read().decode(), stderr.read().decode())
 
 
+def inherited() -> dict[str, Any]:
+    """Return arguments with which `Popen` starts a process that uses this one's server."""
+    number = _server().fileno()
+    return {"pass_fds": [number], "env": os.environ | {_INHERITED: str(number)}}
+
+
+def is_inherited() -> bool:
+    """Say whether the process that started this one shares its server."""
+    return _INHERITED in os.environ
+
+
 @cache
 def _server() -> socket.socket:
-    """Start this process's server."""
+    """Start this process's server, unless it has inherited one."""
+    if is_inherited():
+        return socket.socket(fileno=int(os.environ[_INHERITED]))
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _REQUEST_BYTES_MAX)
     with theirs:

@@ -13,6 +13,7 @@ import pytest
 from bench.__main__ import BENCHES
 from bench.boards import crypto_firmware, crypto_instructions
 from demo.quick_spark import quick_spark
+from tests import warm_covey
 from tests.waiting import GUARD_S
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -32,10 +33,9 @@ _LACKING = 2
 @pytest.mark.parametrize("name", sorted(BENCHES))
 def test_a_benchmark_runs(name: str) -> None:
     command = [sys.executable, "-m", "bench", "--smoke", name]
-    environment = os.environ | quick_spark()
-    done = subprocess.run(
-        command, cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=GUARD_S, check=False
-    )
+    shared = warm_covey.inherited()
+    shared["env"] |= quick_spark()
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=GUARD_S, check=False, **shared)
     if name in _NEEDS and done.returncode == _LACKING and "CI" not in os.environ:
         assert re.match(r"error: .+\nhint: .+\n", done.stderr, re.DOTALL), done.stderr
         pytest.skip(f"{name} needs {_NEEDS[name]}: {done.stderr}")
