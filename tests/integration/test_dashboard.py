@@ -201,6 +201,7 @@ def test_a_fleet_of_nobody_is_readable_and_says_how_to_begin(
 
 def test_a_page_without_its_server_says_so_and_how_to_go_on(opens: Opens, served: Gateway) -> None:
     page = opens()
+    expect(page.locator("#summary")).to_have_text(_SUMMARY)  # it has read the vault
     served.kill()
     expect(page.locator("#connection")).to_contain_text("no connection since")
     is_readable(page)
