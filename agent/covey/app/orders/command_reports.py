@@ -128,8 +128,9 @@ def command_report(device: Device, manifest: GroupManifest, name: str) -> Comman
         return entry
     addressed = addressees(device.store.groups, manifest, operation)
     results = _counting(addressed, _kept(device, manifest, operation.id))
-    devices = _Outcomes(device, manifest, operation).of(_present(manifest, order, addressed), results)
-    keys = tuple(each.hex() for each in _hearers(device, manifest, operation.author))
+    recipients = _hearers(device, manifest, operation.author)
+    devices = _Outcomes(device, manifest, operation, recipients).of(_present(manifest, order, addressed), results)
+    keys = tuple(each.hex() for each in recipients)
     return CommandReport(entry, order.action, str(order.selector), order.deadline_us, tuple(devices), keys)
 
 
@@ -191,7 +192,7 @@ def outcomes_by_device(device: Device, manifest: GroupManifest) -> dict[str, dic
             addressed = addressees(device.store.groups, manifest, operation)
             outcomes = {each.device: _outcome(each) for each in _counting(addressed, results)}
             obeying = words.of(order_id) | _boards(manifest)
-            unreported = _unreported(device, manifest, operation.author)
+            unreported = _unreported(device, _hearers(device, manifest, operation.author))
             for each in _present(manifest, order, addressed):
                 if each not in outcomes:
                     outcomes[each] = unreported if each in obeying else "excluded"
@@ -231,10 +232,9 @@ def _hearers(device: Device, manifest: GroupManifest, author: DeviceKey) -> list
     return hearers(manifest, author, operator_keys(device, manifest))
 
 
-def _unreported(device: Device, manifest: GroupManifest, author: DeviceKey) -> Outcome:
-    """Return what is said of a device that obeys and whose result of an author's command is not here."""
-    own = device.node.identity.signing_public
-    return "waiting" if own in _hearers(device, manifest, author) else "elsewhere"
+def _unreported(device: Device, recipients: Collection[DeviceKey]) -> Outcome:
+    """Return what is said of a device that obeys and whose result is not here, by whom results go to."""
+    return "waiting" if device.node.identity.signing_public in recipients else "elsewhere"
 
 
 def _outcome(kept: KeptResult) -> Outcome:
@@ -252,13 +252,15 @@ def _outcome(kept: KeptResult) -> Outcome:
 class _Outcomes:
     """What is known of the devices that a command is for."""
 
-    def __init__(self, device: Device, manifest: GroupManifest, operation: Operation) -> None:
+    def __init__(
+        self, device: Device, manifest: GroupManifest, operation: Operation, recipients: Collection[DeviceKey]
+    ) -> None:
         self._manifest = manifest
         self._own = device.node.identity.signing_public
         self._now_us = device.clock.wall_us()
         self._given_us = device.store.operations.stored_at_us(manifest.group_id, operation.id)
         self._obeying = obeyers(device.store.operations.nodes(manifest.group_id)).of(operation.id) | _boards(manifest)
-        self._unreported = _unreported(device, manifest, operation.author)
+        self._unreported = _unreported(device, recipients)
         self._taken = device.store.commands.knows(operation.id)
         self._seen, self._peers = device.store.presence.last_seen(), device.store.presence.of_peers()
 

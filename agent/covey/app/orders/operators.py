@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from covey.errors import LocalError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 
 if TYPE_CHECKING:
+    from covey.core.orders.nodes import OrderNode
     from covey.core.orders.release_standing import ReleaseStanding
 
 
@@ -139,7 +140,8 @@ def orders(device: Device, manifest: GroupManifest) -> list[OrderEntry]:
     Those whose words are forgotten here are left out.
     """
     here = device.store.operations
-    weighed = [_weighed(device, manifest, kind) for kind in GIVING_KINDS]
+    nodes = list(here.nodes(manifest.group_id))
+    weighed = [_weighed(device, manifest, kind, nodes) for kind in GIVING_KINDS]
     found = [*weighed[0].changes, *(order for each in weighed for order in each.orders)]
     kept = [(here.raw(manifest.group_id, each.id), each) for each in found]
     operations = [(read_operation(raw, verify=False), each) for raw, each in kept if raw is not None]
@@ -147,10 +149,12 @@ def orders(device: Device, manifest: GroupManifest) -> list[OrderEntry]:
     return [_entry(device, manifest, operation, order) for operation, order in operations]
 
 
-def given(device: Device, manifest: GroupManifest, kind: OperationKind) -> list[Operation]:
-    """Return the orders of a kind that somebody gave who may be an operator; void and deleted ones are left out."""
+def given(device: Device, manifest: GroupManifest, kinds: Iterable[OperationKind]) -> list[Operation]:
+    """Return the orders of some kinds that somebody gave who may be an operator; void and deleted ones are left out."""
     here = device.store.operations
-    raw = [here.raw(manifest.group_id, each.id) for each in _weighed(device, manifest, kind).orders]
+    nodes = list(here.nodes(manifest.group_id))
+    orders = [each for kind in kinds for each in _weighed(device, manifest, kind, nodes).orders]
+    raw = [here.raw(manifest.group_id, each.id) for each in orders]
     return [read_operation(each, verify=False) for each in raw if each is not None]
 
 
@@ -220,10 +224,16 @@ def check_operator(device: Device, manifest: GroupManifest) -> WeighedOrders:
     return weighed
 
 
-def _weighed(device: Device, manifest: GroupManifest, kind: OperationKind | None = None) -> WeighedOrders:
-    void = device.node.history.standing(manifest.group_id).void
-    operations = device.store.operations
-    return weigh_orders(operations, manifest.group_id, pins(device, manifest.group_id), _present(manifest), void, kind)
+def _weighed(
+    device: Device,
+    manifest: GroupManifest,
+    kind: OperationKind | None = None,
+    nodes: list[OrderNode] | None = None,
+) -> WeighedOrders:
+    """Judge the orders of a kind; `nodes`: the group's, if they are at hand."""
+    group_id, void = manifest.group_id, device.node.history.standing(manifest.group_id).void
+    pinned = pins(device, group_id)
+    return weigh_orders(device.store.operations, group_id, pinned, _present(manifest), void, kind, nodes)
 
 
 def operator_keys(device: Device, manifest: GroupManifest) -> frozenset[DeviceKey]:

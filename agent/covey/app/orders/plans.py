@@ -79,13 +79,12 @@ def plans(device: Device, groups: Iterable[GroupManifest]) -> dict[PlanId, Known
     by_once = _by_once(kept)
     for group in groups:
         waves: dict[bytes, list[tuple[Operation, CommandOrder]]] = {}
-        for kind in _PLANNED:
-            for operation in operators.given(device, group, kind):
-                body = read_body(operation)
-                if isinstance(body, CommandOrder) and body.plan_id is not None:
-                    waves.setdefault(body.plan_id, []).append((operation, body))
-                elif (plan := _plan_of(operation.author, body, by_once, own)) is not None:
-                    found.setdefault(plan, []).append((group, operation))
+        for operation in operators.given(device, group, _PLANNED):
+            body = read_body(operation)
+            if isinstance(body, CommandOrder) and body.plan_id is not None:
+                waves.setdefault(body.plan_id, []).append((operation, body))
+            elif (plan := _plan_of(operation.author, body, by_once, own)) is not None:
+                found.setdefault(plan, []).append((group, operation))
         for same in waves.values():
             candidates = [(_plan_of(each.author, body, by_once, own), body) for each, body in same]
             plan, body = next((each for each in candidates if each[0] in kept), candidates[0])
@@ -164,10 +163,12 @@ def find_plan(device: Device, groups: Sequence[GroupManifest], name: str) -> Kno
         raise LocalError(
             f"{len(found)} plans' ids begin with {digits}", hint="give more digits, or the id of one order with --group"
         )
-    orders = (each for group in groups for kind in GIVING_KINDS for each in operators.given(device, group, kind))
-    if found and any(each.id.hex().startswith(digits) for each in orders):
+    if not found:
+        return None
+    orders = (each for group in groups for each in operators.given(device, group, GIVING_KINDS))
+    if any(each.id.hex().startswith(digits) for each in orders):
         raise LocalError(f"the ids of an order and a plan begin with {digits}", hint="give more digits")
-    return found[0] if found else None
+    return found[0]
 
 
 def group_of_order(device: Device, groups: Sequence[GroupManifest], name: str) -> GroupManifest:

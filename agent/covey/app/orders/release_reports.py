@@ -363,7 +363,8 @@ def _outcomes(device: Device, given: GivenRelease) -> list[tuple[DeviceOutcome, 
     """Return the outcome of each device, the number of the first wave that it was in, and whether its time is over."""
     found: dict[str, tuple[DeviceOutcome, int, bool]] = {}
     now_us = device.clock.wall_us()
-    waves = [(part, wave) for part in given.parts for wave in part.waves]
+    announced = announcing(given.known.id)  # which no device reports of
+    waves = [(part, wave) for part in given.parts for wave in part.waves if wave.order.selector != announced]
     for part, wave in sorted(waves, key=lambda each: each[1].order.wave):
         report = command_report(device, part.group, wave.operation.id.hex())
         assert isinstance(report, CommandReport), "each wave is a command"
