@@ -58,6 +58,8 @@ _OUR_OWN = {
     "OFFER_WAIT_SECONDS": "a person's patience",
     "REFETCH_US": "this device's rhythm",
     "GRAPH_COUNT_US": "this device's rhythm",
+    "AWAITED": "this machine's memory",
+    "AWAITED_US": "this device's rhythm",
     "LAN_READ_BYTES": "this machine's memory",
     "LAN_CLIENTS": "this machine's memory",
     "PATCHED_BYTES": "this machine's memory",

@@ -285,7 +285,7 @@ _MISTAKES = {
     "who is not listed may write": (Acceptance, "judge", _forgiving("does not allow its author to write")),
     "any operation may be the one before": (Acceptance, "judge", _forgiving("does not name its predecessor")),
     "bodies of another shape are taken": (Acceptance, "judge", _forgiving("note: ")),
-    "every rival is kept": (Acceptance, "judge", _forgiving("under one number")),
+    "what is in no share is kept": (History, "_settle", lambda *_: None),
     "signatures are not looked at": (
         history_module,
         "read_operation",

@@ -150,7 +150,10 @@ def _judged(world: World, device: Device, pins: Pins) -> tuple[object, ...]:
         node.history.standing(world.group_id).void,
         weigh_orders(operations, world.group_id, pins, members),
         operations.logs(world.group_id),
-        operations.lengths(world.group_id),
+        {
+            each.author: operations.log_lengths(world.group_id, each.author)
+            for each, _ in operations.logs(world.group_id)
+        },
         node.history.profile(world.group_id),
         [each.code for each in Elector(device, pins).of(node, world.group_id).newest_first()],
     )

@@ -29,36 +29,32 @@ MAXIMUM_AVATAR_BYTES = 48 * KIB
 MAXIMUM_URI_BYTES = 2 * KIB
 """Where a session takes place; no browser is sure to take a longer one."""
 
-AUTHOR_SHARE_BYTES = 256 * KIB
-"""The operations that every author may add to a group's history whatever others have written: its guaranteed share.
-A thousand members with full shares take as much as `COMMON_HISTORY_BYTES`."""
-
 MAXIMUM_AUTHOR_BYTES = 16 * MIB
-"""The operations of one author in one group, as far as the common room lasts. A person who writes a note of a kilobyte
-every hour gets there in two years. Forgotten operations count too, so that devices agree whatever they keep."""
+"""The operations of one author in one group: its share, which nobody else can use up. A person who writes a note of a
+kilobyte every hour gets there in two years. Forgotten operations count too, so devices agree whatever they keep."""
 
-COMMON_HISTORY_BYTES = 256 * MIB
-"""The room beyond the shares that the present members of a group use together: a Pi's card holds it, and a night of
-synchronising brings it. When it is full, every member still has its share."""
-
-FORMER_HISTORY_BYTES = 256 * MIB
-"""The operations of all former members of a group together: as much as the common room of the present ones."""
-
-FORMER_LOGS = 8_000
-"""Logs of all former members of a group together: half of what one request names, so requests name the present members'
-logs, too."""
+FORMER_AUTHOR_BYTES = 256 * KIB
+"""The same of a former member, for what is void and what nobody follows: enough to show what it tried."""
 
 LOGS_OF_ONE = 16
-"""Incarnations of one author in one group's history, a guaranteed share too: each costs an honest device a restored
-state."""
+"""Logs of one author's share: each costs an honest device a restored state."""
 
 FORKS_OF_ONE = 2
-"""Operations kept of one author under one number: two prove a fork. More are taken at the expense of another author
-whose operation follows them."""
+"""Operations of an author's share under one number: two prove a fork."""
 
-MAXIMUM_PAYERS = 64
-"""Authors of following operations that a device asks in turn to pay for one operation beyond its author's limits: an
-honest one is among the nearest, unless as many others have followed it before."""
+LOGS_BEHIND = 1_024
+"""Logs of one author that one operation follows, directly or not: a member that shows each of sixty-four others sixteen
+logs of its own does not keep these from following each other."""
+
+BYTES_BEHIND = 64 * MIB
+"""The same in bytes, four shares: what one operation can make others keep of an author beyond that author's share."""
+
+AWAITED = 1_024
+"""Operations that waiting ones name, as remembered while they are fetched: those of sixteen requests."""
+
+AWAITED_US = 600_000_000
+"""How long a log beyond its author's share is fetched for an operation that follows it: a slow line brings a share in
+that time, or asks again."""
 
 HEADS_AT_ONCE = 64
 """Heads that one written operation joins: its own parents and eight merges. More heads wait for the next operations, so
@@ -114,7 +110,7 @@ GRAPH_PART = 64
 """Operations of whose places one hash is made: 12 kB, which any relay takes, and 32 bytes of hash for them."""
 
 MAXIMUM_GRAPH_PARTS = 16_384
-"""Hashes of one graph: of a million operations, more than `COMMON_HISTORY_BYTES` has."""
+"""Hashes of one graph: of a million operations, more than sixteen members write in full shares."""
 
 GRAPH_PARTS_AT_ONCE = 16
 """Parts of a graph that one message carries: 1,000 operations, which a Pi stores in a second."""

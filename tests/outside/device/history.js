@@ -14,11 +14,10 @@ const MAXIMUM_BODY_BYTES = 65536
 const MAXIMUM_OPERATION_BYTES = 66560
 const FORKS_OF_ONE = 2
 const LOGS_OF_ONE = 16
-const AUTHOR_SHARE_BYTES = 262144
 const MAXIMUM_AUTHOR_BYTES = 16777216
-const COMMON_HISTORY_BYTES = 268435456
-const FORMER_HISTORY_BYTES = 268435456
-const FORMER_LOGS = 8000
+const FORMER_AUTHOR_BYTES = 262144
+const LOGS_BEHIND = 1024
+const BYTES_BEHIND = 67108864
 const KINDS = {
   MERGE: 0, NOTE: 1, PROFILE: 2, SESSION: 3, OPERATOR: 4, SETTING: 5, COMMAND: 6, APPROVAL: 7, OBEYING: 8, CHECKPOINT: 9, OWN_GROUP: 10,
   PREFERENCE: 11, FILE: 12, RELEASE: 13,
@@ -97,14 +96,14 @@ const isBoard = member => member.capabilities.includes('board')
 /** The operations of one group that a device holds. `graph` are its manifests. */
 class History {
   constructor(groupId, graph) {
-    Object.assign(this, { groupId, graph, held: new Map(), order: [], paid: new Map() })
+    Object.assign(this, { groupId, graph, held: new Map(), order: [], bits: 0 })
   }
 
   follows(one, other) {
     return Boolean((one.ancestors >> BigInt(other.bit)) & 1n)
   }
 
-  /** Rules 4 to 13: null where it was taken or is here, 'waits', or an exception. `others` came with it, and may pay for it. */
+  /** Rules 4 to 13: null where it was taken or is here, 'waits', or an exception. `others` came with it, and may follow it. */
   offer(operation, others = []) {
     if (this.held.has(operation.id)) return null
     if (!operation.groupId.equals(this.groupId)) throw new Refused('not_for_us') // 4
@@ -122,10 +121,9 @@ class History {
       const next = logOf(previous) === logOf(operation) && previous.number === operation.number - 1 && previous.height < operation.height
       if (!next) throw malformed('previous')
     }
-    const payers = this.checkShare(operation, manifest, others) // 8, 9
+    this.checkShare(operation, parents, others) // 8, 9
     const body = readBody(operation.kind, operation.body) // 10
     this.checkKind(operation, manifest, author) // 11, 13
-    for (const [name, count] of payers) this.paid.set(name, count)
     this.take({ ...operation, fields: body, version: manifest.version }, parents)
     return null
   }
@@ -134,67 +132,81 @@ class History {
     let ancestors = 0n
     const before = operation.previous === null ? parents : [...parents, this.held.get(operation.previous)]
     for (const each of parents) ancestors |= each.ancestors | (1n << BigInt(each.bit))
-    const entry = { ...operation, ancestors, bit: this.order.length, before }
+    const entry = { ...operation, ancestors, bit: this.bits++, before }
     this.held.set(entry.id, entry)
     this.order.push(entry)
   }
 
-  checkShare(operation, manifest, others) {
-    const admins = manifest.mode === MODES.ADMIN_INVITES || manifest.mode === MODES.PUBLIC
-    const { members } = this.graph.state()
-    const isAdmin = admins && manifest.members.find(member => member.id === operation.author)?.role
-    if (isAdmin && (!members.size || members.get(operation.author)?.role)) return []
-    const own = this.order.filter(each => each.author === operation.author)
-    const rivals = own.filter(each => logOf(each) === logOf(operation) && each.number === operation.number).length
-    const logs = new Set(own.map(logOf))
-    const beyond = []
-    if (rivals >= FORKS_OF_ONE) beyond.push('fork')
-    if (!logs.has(logOf(operation)) && logs.size >= LOGS_OF_ONE) beyond.push('log')
-    const former = members.size && !members.has(operation.author)
-    const full = former && !this.formerRoom(operation, members)
-    if (full || !this.room(operation, own, former)) beyond.push('bytes')
-    if (!beyond.length) return []
-    return this.payers(operation, beyond, full ? others.filter(each => members.has(each.author)) : others)
+  /** *Shares*, unlimited */
+  unlimited({ author, manifest }) {
+    const { mode } = this.graph.get(manifest)
+    return Boolean((mode === MODES.ADMIN_INVITES || mode === MODES.PUBLIC) && this.graph.state().members.get(author)?.role)
   }
 
-  formerRoom(operation, members) {
-    const theirs = [...this.order.filter(each => !members.has(each.author)), operation]
-    const bytes = theirs.reduce((sum, each) => sum + each.raw.length, 0)
-    return bytes <= FORMER_HISTORY_BYTES && new Set(theirs.map(logOf)).size <= FORMER_LOGS
+  /** *Shares*, in_share */
+  inShare(operation, most = MAXIMUM_AUTHOR_BYTES) {
+    if (this.graph.get(operation.manifest) && this.unlimited(operation)) return true
+    const others = this.order.filter(each => each.author === operation.author && each.id !== operation.id)
+    const rivals = others.filter(each => logOf(each) === logOf(operation) && each.number === operation.number && each.id < operation.id)
+    const upTo = others.filter(each => each.incarnation <= operation.incarnation)
+    const before = new Set(upTo.filter(each => each.incarnation !== operation.incarnation).map(logOf))
+    const bytes = upTo.reduce((sum, each) => sum + each.raw.length, operation.raw.length)
+    return rivals.length < FORKS_OF_ONE && before.size < LOGS_OF_ONE && bytes <= most
   }
 
-  room(operation, own, former) {
-    const bytes = list => list.reduce((sum, each) => sum + each.raw.length, 0)
-    const mine = bytes(own) + operation.raw.length
-    if (mine <= AUTHOR_SHARE_BYTES) return true
-    const state = this.graph.state()
-    if (mine > MAXIMUM_AUTHOR_BYTES) return false
-    if (former) return true
-    const others = [...state.members.keys()].filter(id => id !== operation.author)
-    const beyond = others.map(id => Math.max(0, bytes(this.order.filter(each => each.author === id)) - AUTHOR_SHARE_BYTES))
-    return beyond.reduce((sum, each) => sum + each, mine - AUTHOR_SHARE_BYTES) <= COMMON_HISTORY_BYTES
+  checkShare(operation, parents, others) {
+    if (!this.inShare(operation) && !this.isFollowed(operation, others)) throw limit('share of the history')
+    const before = operation.previous === null ? parents : [...parents, this.held.get(operation.previous)]
+    if (!this.mayFollow(before)) throw limit('more of one author than an operation may follow')
   }
 
-  /** Rule 9: the nearest following author that can still pay for all of it */
-  payers(operation, beyond, others) {
-    const followers = []
+  /** *Shares*, take: whether one of `others` that is in its own author's share follows it */
+  isFollowed(operation, others) {
     const reached = new Set([operation.id])
     const sorted = [...others].sort((one, other) => one.height - other.height || compare(one.id, other.id))
     for (const each of sorted) {
-      if (!each.parents.some(id => reached.has(id))) continue
+      if (![...each.parents, each.previous].some(id => reached.has(id))) continue
+      if (this.inShare(each)) return true
       reached.add(each.id)
-      followers.push(each)
     }
-    const cost = { fork: [1, LOGS_OF_ONE], log: [1, LOGS_OF_ONE], bytes: [operation.raw.length, MAXIMUM_AUTHOR_BYTES] }
-    for (const { author, manifest } of followers) {
-      if (author === operation.author || !this.graph.get(manifest)?.members.some(member => member.id === author)) continue
-      const bill = beyond.map(what => {
-        const name = [author, operation.author, what].join()
-        return [name, (this.paid.get(name) ?? 0) + cost[what][0], cost[what][1]]
-      })
-      if (bill.every(([, total, most]) => total <= most)) return bill
+    return false
+  }
+
+  /** *Shares*, may_follow */
+  mayFollow(before) {
+    const totals = new Map()
+    const reached = new Set()
+    const left = [...before]
+    while (left.length) {
+      const each = left.pop()
+      if (reached.has(each)) continue
+      reached.add(each)
+      left.push(...each.before)
+      const manifest = this.graph.get(each.manifest)
+      const admins = manifest.mode === MODES.ADMIN_INVITES || manifest.mode === MODES.PUBLIC
+      if (admins && manifest.members.find(member => member.id === each.author)?.role) continue
+      const total = totals.get(each.author) ?? { logs: new Set(), bytes: 0 }
+      totals.set(each.author, { logs: total.logs.add(logOf(each)), bytes: total.bytes + each.raw.length })
     }
-    throw limit('share of the history')
+    return [...totals.values()].every(({ logs, bytes }) => logs.size <= LOGS_BEHIND && bytes <= BYTES_BEHIND)
+  }
+
+  /** *Shares*, settle: the operations that were dropped */
+  settle() {
+    const dropped = []
+    const present = this.present()
+    const voids = this.order.every(each => present.has(each.author)) ? new Set() : this.voids()
+    for (let before = -1; dropped.length > before; ) {
+      before = dropped.length
+      const followed = new Set(this.order.flatMap(each => [...each.parents, each.previous]))
+      for (const each of this.order.filter(one => !followed.has(one.id))) {
+        if (this.inShare(each, voids.has(each.id) ? FORMER_AUTHOR_BYTES : undefined)) continue
+        this.held.delete(each.id)
+        this.order.splice(this.order.indexOf(each), 1)
+        dropped.push(each)
+      }
+    }
+    return dropped
   }
 
   checkKind({ kind }, { mode }, author) {

@@ -50,7 +50,8 @@ class Holding {
 
   restoreHistory() {
     this.history = new History(this.groupId, this.graph)
-    for (const [, raw] of this.store.under(`operation/${this.id}/`)) {
+    for (const [name, raw] of this.store.under(`operation/${this.id}/`)) {
+      this.history.bits = Number(name.split('/').at(-1))
       const operation = readOperation(bytesOf(raw))
       const { readBody } = require('./history.js')
       const entry = { ...operation, fields: readBody(operation.kind, operation.body), version: this.graph.get(operation.manifest).version }
@@ -190,6 +191,7 @@ class Holding {
         if (outcome === null && this.keepOperation(tx, operation.id)) taken++
       }
     }
+    for (const { bit } of this.history.settle()) tx.set(this.nameOfOperation(bit), null)
     while (this.pending.size > WAITING_OPERATIONS) this.pending.delete(this.pending.keys().next().value)
     return { taken, lacking: this.pending.size > 0 }
   }
@@ -199,9 +201,13 @@ class Holding {
     return [...this.pending.values()].some(operation => !this.graph.get(operation.manifest))
   }
 
+  nameOfOperation(bit) {
+    return `operation/${this.id}/${String(bit).padStart(9, '0')}`
+  }
+
   keepOperation(tx, id) {
     const entry = this.history.held.get(id)
-    const name = `operation/${this.id}/${String(entry.bit).padStart(9, '0')}`
+    const name = this.nameOfOperation(entry.bit)
     if (tx.get(name)) return false
     tx.set(name, hexOf(entry.raw))
     return true

@@ -143,7 +143,7 @@ class Authority {
   }
 
   get everything() {
-    return (1n << BigInt(this.history.order.length)) - 1n
+    return (1n << BigInt(this.history.bits)) - 1n
   }
 
   operators() {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from covey.core import crypto
@@ -59,7 +60,9 @@ EDITED = _operation(ALICE, 3, SECOND, body=Note("text/plain", b"pump 4", replace
 MERGED = _operation(CAROL, 1, SECOND, ANSWER, kind=0, body=Merge().to_wire())
 AFTER_REMOVAL = _operation(CAROL, 2, MERGED, manifest=WITHOUT_BOB.hash)
 FORK = _operation(ALICE, 2, FIRST, made_at_us=NOW_US + 1)
-THIRD_RIVAL = _operation(ALICE, 2, FIRST, made_at_us=NOW_US + 2)
+_RIVALS = (_operation(ALICE, 2, FIRST, made_at_us=NOW_US + later) for later in count(2))
+THIRD_RIVAL = next(each for each in _RIVALS if each.id > max(SECOND.id, FORK.id))
+_LOWEST_RIVAL = next(each for each in _RIVALS if each.id < min(SECOND.id, FORK.id))
 
 SESSION = _operation(ALICE, 1, kind=3, body=Session("https://meet.example/1", NOW_US).to_wire())
 _PROFILE = GroupProfile("Pumpen", "", Picture("image/png", b"\x89PNG")).to_wire()
@@ -158,7 +161,7 @@ def _scenario(
 ) -> dict[str, Any]:
     """Say what becomes of an operation; `outcome` is null where it is taken, `waits`, or the code of a rule.
 
-    `follower` is an operation of another author that comes with it and follows it.
+    `follower` is an operation in its author's share that comes with it and follows it.
     """
     return {
         "name": name,
@@ -187,8 +190,9 @@ def _scenarios() -> list[dict[str, Any]]:
         _scenario("a second log of the same author", None, alone, FIRST),
         _scenario("a fork, which is kept", None, FORK, FIRST, SECOND),
         _scenario("a third rival", "limit", THIRD_RIVAL, FIRST, SECOND, FORK),
+        _scenario("a third rival with a lower id", None, _LOWEST_RIVAL, FIRST, SECOND, FORK),
         _scenario(
-            "a third rival that another author pays for",
+            "a third rival that another author follows",
             None,
             THIRD_RIVAL,
             FIRST,
@@ -198,7 +202,8 @@ def _scenarios() -> list[dict[str, Any]]:
         ),
         _scenario("the last log of an author's share", None, bobs[-2], *bobs[:-2]),
         _scenario("a log beyond its author's share", "limit", bobs[-1], *bobs[:-1]),
-        _scenario("a log that another author pays for", None, bobs[-1], *bobs[:-1], follower=follower),
+        _scenario("a log below those of its author's share", None, bobs[0], *bobs[1:]),
+        _scenario("a log that another author follows", None, bobs[-1], *bobs[:-1], follower=follower),
         _scenario("a member's first log, whatever others have", None, carols, *bobs[:-1]),
         _scenario("a height that lies", "malformed", _operation(BOB, 1, FIRST, height=7), FIRST),
         _scenario("the first of its log, by a stranger", "not_a_member", _operation(MALLORY, 1)),

@@ -225,11 +225,11 @@ class HistoryAnswering:
         after = [records.after(group_id, log, pull.end_of(log)) for log in logs]
         named = [(each, raw) for each in pull.wanted if (raw := records.raw(group_id, each)) is not None]
         by_name = sorted((read_operation(raw, verify=False).height, each, raw) for each, raw in named)
-        before = None
-        for _, operation_id, raw in heapq.merge(by_name, *after):
-            if operation_id != before:
+        yield from (raw for _, _, raw in by_name)  # first: the asker learns from them which logs it lacks
+        given = {operation_id for _, operation_id, _ in by_name}
+        for _, operation_id, raw in heapq.merge(*after):
+            if operation_id not in given:
                 yield raw
-            before = operation_id
 
 
 class HistoryExchange:

@@ -2,11 +2,11 @@
 
 1. Operations accepted from a message are stored in the commit that received it. An operation that rests on a missing
    one is dropped, and its sender asked for everything missing. One that breaks a rule ends its author's log here, and
-   affects nothing else.
+   affects nothing else. What is in no author's share and follows from none is dropped again (`shares.py`).
 2. If a write would follow more heads than an operation may, merges come first, the first one of the highest heads: so
    each is higher than the one before it in its log. Neither void nor late operations are followed (`standing.py`). One
    write joins at most `HEADS_AT_ONCE` heads: its own log's, then the highest of each author in turn, so that no
-   author's many heads exclude another's.
+   author's many heads exclude another's. It follows only what its bounds allow (`shares.py`, rule 4).
 3. A device that removes a member adds a merge in the same commit, under the manifest that removes it: of the removed
    member's operations, those that the merge follows still count, and no others (`standing.py`).
 
@@ -24,12 +24,14 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.messages import GroupSend
 from covey.core.history.acceptance import Acceptance, Accepted, Waits
+from covey.core.history.awaited import Awaited
 from covey.core.history.bodies import GroupProfile, Merge, read_profile
 from covey.core.history.body import OperationBody
 from covey.core.history.exchange import HistoryExchange
 from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Held, Log, Operation, Remains, read_operation, sign_operation
+from covey.core.history.shares import Shares
 from covey.core.history.standing import Standing, heads_of, weigh
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
@@ -38,10 +40,12 @@ from covey.core.wire.heads import history_digest
 from covey.core.wire.message import Message
 from covey.errors import LimitError, LocalError, MalformedError, NotAllowedError, NotForUsError, RemoteError
 from covey.limits.history import (
+    FORKS_OF_ONE,
     HEADS_AT_ONCE,
+    LOGS_OF_ONE,
+    MAXIMUM_AUTHOR_BYTES,
     MAXIMUM_OPERATION_BODY_BYTES,
     MAXIMUM_PARENTS,
-    MAXIMUM_PAYERS,
 )
 
 if TYPE_CHECKING:
@@ -84,8 +88,11 @@ class History:
             records.operations,
             records.groups.manifest,
             self._present,
-            lambda group_id, author: self._own if author in pinned(group_id) else None,
+            pinned,
         )
+        self._awaited = Awaited()
+        self._to_settle: dict[GroupId, set[DeviceKey]] = {}
+        """Authors of operations that were taken though they are in no share."""
         self._judged_in = -1
         """The generation of the groups whose manifests `_acceptance` remembers."""
         self.generation = 0
@@ -108,7 +115,7 @@ class History:
     def _add(self, operation: Operation, accepted: Accepted, now: Now) -> None:
         group_id = operation.group_id
         is_writer = operation.author in self._writers(group_id)
-        self._records.operations.add(operation, accepted.version, now.wall_us, late=not is_writer, lift=accepted.lift)
+        self._records.operations.add(operation, accepted.version, now.wall_us, late=not is_writer)
         self._note(group_id, operation, is_writer=is_writer)
 
     def _note(self, group_id: GroupId, operation: Operation | Remains, *, is_writer: bool) -> None:
@@ -216,7 +223,7 @@ class History:
         removed: Iterable[DeviceKey] = (),
     ) -> Operation:
         group_id = manifest.group_id
-        heads = self._heads_to_follow(group_id, manifest, {self._own, *removed})
+        heads = self._heads_within_bounds(group_id, self._heads_to_follow(group_id, manifest, {self._own, *removed}))
         written: list[Operation] = []
         while len(heads) > MAXIMUM_PARENTS:  # rule 2
             merge = self._append(group_id, manifest, heads[:MAXIMUM_PARENTS], Merge(), now)
@@ -299,6 +306,26 @@ class History:
             chosen = sorted(ranked)[:HEADS_AT_ONCE]
             highest_first = sorted(((-height, each, author) for _, height, each, author in chosen), reverse=True)
         return [each for _, each, _ in highest_first]
+
+    def _heads_within_bounds(self, group_id: GroupId, heads: list[OperationId]) -> list[OperationId]:
+        """Return the heads that an operation may follow (`shares.py`, rule 4), and that are not about to be dropped."""
+        records, shares = self._records.operations, self._acceptance.shares
+        suspects = records.authors_beyond(group_id, LOGS_OF_ONE, MAXIMUM_AUTHOR_BYTES)
+        if not suspects:
+            return heads
+        end = records.end_of(group_id, self._log(group_id))
+        chosen: list[OperationId] = [] if end is None else [end.last]
+        for each in heads:
+            operation = self._whole(group_id, each)
+            is_kept = operation is None or operation.author not in suspects or shares.has(operation)
+            if is_kept and each not in chosen and shares.may_follow(group_id, (*chosen, each)):
+                chosen.append(each)
+        found = [(each, records.held(group_id, each)) for each in chosen]
+        return sorted(chosen, key=lambda each: _order_of(each, dict(found)[each]), reverse=True)
+
+    def _whole(self, group_id: GroupId, operation_id: OperationId) -> Operation | None:
+        raw = self._records.operations.raw(group_id, operation_id)
+        return None if raw is None else read_operation(raw, verify=False)
 
     def _heads_below(self, group_id: GroupId, manifest: GroupManifest) -> dict[OperationId, Held | None]:
         """Return what an operation may follow under a manifest if heads name later ones, of a branch that has lost
@@ -385,7 +412,7 @@ class History:
         return taken, asking.ask(message.group_id, message.author, now, taken.missing, progressed=progressed)
 
     def take(self, group_id: GroupId, raws: Iterable[bytes], now: Now) -> Taken:
-        """Process operations from any source; each accepted one is stored."""
+        """Process operations from any source, the lowest first; each accepted one is stored."""
         taken = Taken()
         if self._judged_in != self._groups.generation:
             self._judged_in = self._groups.generation
@@ -396,14 +423,56 @@ class History:
                 operations.append(read_operation(raw))
             except RemoteError as error:
                 taken.refused.append(error)
-        followers = _followers(operations)
+        operations.sort(key=lambda each: each.height)
+        followed = _Followed(operations, self._acceptance.shares)
+        seen: dict[OperationId, Log] = {}
         for operation in operations:
-            payers = (each.author for each in followers.get(operation.id, ()) if self._acceptance.may_pay(each))
+            self._awaited.see(operation, now)
+            seen[operation.id] = operation.log
             try:
-                self._take_one(group_id, operation, taken, now, payers)
+                self._take_one(group_id, operation, taken, now, followed)
             except RemoteError as error:
                 taken.refused.append(error)
+        taken.missing -= {each for each in taken.missing if self._awaited.is_seen(group_id, each, seen.get(each))}
+        self._settle(group_id, taken, now)
         return taken
+
+    def _settle(self, group_id: GroupId, taken: Taken, now: Now) -> None:
+        """Drop what is in no share and follows from none, from the heads down (`shares.py`, rules 3 and 6)."""
+        records, shares, writers = self._records.operations, self._acceptance.shares, self._writers(group_id)
+        to_settle = self._to_settle.setdefault(group_id, set())
+        if not taken.accepted and not to_settle:
+            return
+        to_settle |= {
+            each.author for each in taken.accepted if records.numbered(group_id, each.log, each.number) > FORKS_OF_ONE
+        }
+        suspects = to_settle | records.authors_beyond(group_id, LOGS_OF_ONE, MAXIMUM_AUTHOR_BYTES)
+        left = deque(records.heads(group_id))
+        authors = {held.log.author for each in left if (held := records.held(group_id, each)) is not None}
+        if not suspects & authors and authors <= writers:
+            return
+        dropped: set[OperationId] = set()
+        unsettled: set[DeviceKey] = set()
+        while left:
+            operation = self._whole(group_id, left.popleft())
+            if operation is None or records.is_followed(group_id, operation):
+                continue
+            is_kept = shares.has(operation)
+            if operation.author not in writers and is_kept and not shares.has_of_former(operation):
+                is_kept = operation.id not in self.standing(group_id).void
+            if not is_kept and self._awaited.covers(operation, now):
+                unsettled.add(operation.author)
+            elif not is_kept:
+                dropped.add(operation.id)
+                left.extend(records.drop(group_id, operation.id))
+        self._to_settle[group_id] = unsettled
+        if dropped:
+            self._records.counters.count("operations_beyond_shares", len(dropped))
+            taken.accepted = [each for each in taken.accepted if each.id not in dropped]
+            self.generation += 1
+            self._standings.clear()
+            self._heads.pop(group_id, None)
+            self._digests.pop(group_id, None)
 
     def take_covered(self, group_id: GroupId, operation: Operation, taken: Taken, now: Now) -> None:
         """Take an operation that a valid checkpoint covers: those who signed that vouch for its size.
@@ -441,7 +510,7 @@ class History:
         operation: Operation,
         taken: Taken,
         now: Now,
-        payers: Iterable[DeviceKey] = (),
+        followed: _Followed | None = None,
         *,
         bounded: bool = True,
     ) -> None:
@@ -450,9 +519,20 @@ class History:
         records = self._records.operations
         if records.held(group_id, operation.id) is not None:
             return
-        judged = self._acceptance.judge(operation, payers, bounded=bounded)
+        try:
+            judged = self._acceptance.judge(operation, bounded=bounded)
+        except LimitError:
+            is_awaited = self._awaited.covers(operation, now)
+            if not is_awaited and (followed is None or operation.id not in followed):
+                raise
+            judged = self._acceptance.judge(operation, followed=True)
+            if is_awaited:
+                self._awaited.take(operation, now)
+            self._to_settle.setdefault(group_id, set()).add(operation.author)
         if isinstance(judged, Waits):
             taken.waiting += 1
+            if judged.operations and (self._acceptance.shares.has(operation) or self._awaited.covers(operation, now)):
+                self._awaited.await_for(operation, set(judged.operations) & set(operation.parents), now)
             if judged.manifest:
                 taken.missing_manifest = operation.manifest
             taken.missing.update(judged.operations)
@@ -464,19 +544,22 @@ class History:
         taken.accepted.append(operation)
 
 
-def _followers(operations: list[Operation]) -> dict[OperationId, list[Operation]]:
-    """Return for each operation which operations of other authors follow it: the nearest one of each author.
+def _order_of(operation_id: OperationId, held: Held | None) -> tuple[int, OperationId]:
+    return (0 if held is None else held.height), operation_id
 
-    These authors may pay for it (acceptance, rule 9).
-    """
-    here = {operation.id for operation in operations}
-    followers: dict[OperationId, dict[DeviceKey, Operation]] = {}
-    own = {operation.id: operation.author for operation in operations}
-    for operation in reversed(operations):
-        nearest = {operation.author: operation, **followers.get(operation.id, {})}
-        for parent in here.intersection(operation.parents):
-            found = followers.setdefault(parent, {})
-            for author, each in nearest.items():
-                if author != own[parent] and len(found) < MAXIMUM_PAYERS:
-                    found.setdefault(author, each)
-    return {each: list(found.values()) for each, found in followers.items()}
+
+class _Followed:
+    """Which operations of one message others follow that come with them, and are in the shares of their authors."""
+
+    def __init__(self, lowest_first: list[Operation], shares: Shares) -> None:
+        self._lowest_first = lowest_first
+        self._shares = shares
+        self._ids: set[OperationId] | None = None
+
+    def __contains__(self, operation_id: OperationId) -> bool:
+        if self._ids is None:  # hardly any message needs to know
+            self._ids = set()
+            for each in reversed(self._lowest_first):
+                if each.id in self._ids or self._shares.has(each):
+                    self._ids.update(each.parents, () if each.previous is None else (each.previous,))
+        return operation_id in self._ids

@@ -220,6 +220,9 @@ class OperationShape:
     kind: int
     late: bool
     stored_at_us: int | None = None
+    log: Log | None = None
+    previous: OperationId | None = None
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,24 +243,6 @@ class Remains:
     length: int
     parents: tuple[OperationId, ...]
     target: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """How much is here: logs, and the bytes of their operations."""
-
-    logs: int
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class Lift:
-    """What one author pays for operations of another beyond that one's own share (`acceptance.py`, rule 9)."""
-
-    payer: DeviceKey
-    logs: int
-    forks: int
-    length: int
 
 
 @dataclass(frozen=True, slots=True)

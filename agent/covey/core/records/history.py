@@ -8,7 +8,6 @@ from typing import Protocol
 from covey.core.history.operation import (
     Behind,
     Held,
-    Lift,
     Log,
     LogEnd,
     OfferWait,
@@ -16,9 +15,8 @@ from covey.core.history.operation import (
     OperationShape,
     Remains,
     StoredOperation,
-    Totals,
 )
-from covey.core.ids import DeviceKey, GroupId, OperationId, Place
+from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId, Place
 from covey.core.orders.nodes import OrderNode
 
 
@@ -47,14 +45,20 @@ class OperationRecords(OrderRecords, Protocol):
     def logs(self, group_id: GroupId) -> list[tuple[Log, int]]:
         """Return (log, highest number) of every log, sorted."""
 
-    def totals(self, group_id: GroupId, author: DeviceKey) -> Totals:
-        """Return how much of an author is here, without what others pay for."""
+    def log_lengths(self, group_id: GroupId, author: DeviceKey) -> list[tuple[Incarnation, int]]:
+        """Return (incarnation, bytes of its operations) of an author's logs, by incarnation."""
 
-    def lengths(self, group_id: GroupId) -> dict[DeviceKey, int]:
-        """Return by author how many bytes are here, without what others pay for."""
+    def authors_beyond(self, group_id: GroupId, logs: int, length: int) -> frozenset[DeviceKey]:
+        """Return the authors that have more logs here than a number, or more bytes."""
 
-    def paid(self, group_id: GroupId, payer: DeviceKey, author: DeviceKey) -> Lift:
-        """Return what one author pays for another."""
+    def rivals_below(self, group_id: GroupId, operation: Operation) -> int:
+        """Return how many operations under the same number of its log have lower ids, forgotten ones included."""
+
+    def is_followed(self, group_id: GroupId, operation: Operation) -> bool:
+        """Say whether an operation names it as a parent, or as the one before it in its log."""
+
+    def drop(self, group_id: GroupId, operation_id: OperationId) -> list[OperationId]:
+        """Delete an operation that is here and that none follows; return those that it followed."""
 
     def heads(self, group_id: GroupId) -> list[OperationId]:
         """Return the operations that none follows, sorted."""
@@ -80,10 +84,8 @@ class OperationRecords(OrderRecords, Protocol):
     def forgotten_ends(self, group_id: GroupId) -> dict[Log, int]:
         """Return by log up to which number operations were forgotten."""
 
-    def add(
-        self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False, lift: Lift | None = None
-    ) -> None:
-        """Store an accepted operation permanently; its parents are no longer heads. `lift` says who pays for it."""
+    def add(self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False) -> None:
+        """Store an accepted operation; its parents are no longer heads."""
 
     def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
         """Return the arrivals of the last of what bears on orders that an operation follows, or is."""

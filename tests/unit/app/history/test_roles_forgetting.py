@@ -128,15 +128,21 @@ def _answers(elector: Elector, group_id: GroupId) -> list[MessageType]:
         return [send.type for send in answer(message)]
 
 
+def _history_of(store: SqliteStore, group_id: GroupId) -> tuple[object, ...]:
+    operations = store.operations
+    lengths = [operations.log_lengths(group_id, log.author) for log, _ in operations.logs(group_id)]
+    return list(operations.shapes(group_id)), lengths, operations.heads(group_id)
+
+
 @pytest.mark.slow
 def test_a_salvage_keeps_what_was_forgotten(tmp_path: Path) -> None:
     _, ben, group_id = _agreed(tmp_path)
     _forget_all(ben)
-    before = list(ben.device.store.operations.shapes(group_id)), ben.device.store.operations.lengths(group_id)
+    before = _history_of(ben.device.store, group_id)
     ben.device.store.close()
     path = ben.device.path
     report = salvage(path, identity("ben"), Incarnation(bytes(range(8))), OUTBOX_BYTES, 1)
     assert report.saved["forgotten_operation"] == _NOTES
     store = SqliteStore(path, Incarnation(bytes(range(8))))
-    assert (list(store.operations.shapes(group_id)), store.operations.lengths(group_id)) == before
+    assert _history_of(store, group_id) == before
     store.close()

@@ -132,7 +132,10 @@ class Site:
             node.history.standing(self.group_id).void,
             weigh_orders(operations, self.group_id, self.pins, members),
             operations.logs(self.group_id),
-            operations.lengths(self.group_id),
+            {
+                each.author: operations.log_lengths(self.group_id, each.author)
+                for each, _ in operations.logs(self.group_id)
+            },
             node.history.profile(self.group_id),
         )
 

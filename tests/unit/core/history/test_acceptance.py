@@ -12,8 +12,9 @@ from covey.adapters.sqlite.store import empty_history
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member, manifest_hash, sign_manifest
 from covey.core.history.acceptance import Acceptance, Waits
+from covey.core.history.bodies import Merge
 from covey.core.history.operation import Log, LogEnd, Operation, Remains, read_operation, sign_operation
-from covey.core.ids import DeviceKey, GroupId, Incarnation, ManifestHash
+from covey.core.ids import GroupId, Incarnation, ManifestHash
 from covey.errors import LimitError, NotForUsError, RemoteError
 from covey.limits.group import MAXIMUM_MEMBERS
 from covey.limits.history import LOGS_OF_ONE
@@ -41,15 +42,15 @@ class _Manifests:
 
 
 def _offer(
-    operations: OperationTables, operation: Operation, *payers: DeviceKey, present: GroupManifest = WITH_CAROL
+    operations: OperationTables, operation: Operation, *, followed: bool = False, present: GroupManifest = WITH_CAROL
 ) -> str | None:
     """Take an operation if that is what the rules say; return what became of it."""
     if operation.group_id != GROUP_ID:
         raise NotForUsError("of another group")
-    judged = Acceptance(operations, _Manifests().manifest, lambda _: present).judge(operation, payers)
+    judged = Acceptance(operations, _Manifests().manifest, lambda _: present).judge(operation, followed=followed)
     if isinstance(judged, Waits):
         return "waits"
-    operations.add(operation, judged.version, 0, lift=judged.lift)
+    operations.add(operation, judged.version, 0)
     return None
 
 
@@ -59,9 +60,8 @@ def test_scenarios(vector: dict[str, Any]) -> None:  # accepts: 003.28, 003.29, 
         for raw in vector["held"]:
             assert _offer(operations, read_operation(bytes.fromhex(raw))) is None
         offered = read_operation(bytes.fromhex(vector["bytes"]))
-        follower = None if vector["follower"] is None else read_operation(bytes.fromhex(vector["follower"]))
         try:
-            outcome = _offer(operations, offered, *(() if follower is None else (follower.author,)))
+            outcome = _offer(operations, offered, followed=vector["follower"] is not None)
         except RemoteError as error:
             outcome = error.code
         assert outcome == vector["outcome"]
@@ -85,7 +85,7 @@ def test_a_fork_is_bounded_and_shown_whether_its_first_operation_was_forgotten_o
 
 def test_a_log_goes_on_whose_last_operation_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A newcomer is given places without words; a bound on logs must not count the log twice."""
-    monkeypatch.setattr("covey.core.history.acceptance.LOGS_OF_ONE", 1)
+    monkeypatch.setattr("covey.core.history.shares.LOGS_OF_ONE", 1)
     with empty_history() as operations:
         place = Remains(FIRST.id, FIRST.log, 1, 1, WITH_CAROL.hash, FIRST.kind, False, len(FIRST.raw), (), b"")
         operations.remember(GROUP_ID, place, WITH_CAROL.version)
@@ -119,43 +119,22 @@ def test_an_author_begins_so_many_logs_and_others_are_not_concerned() -> None:
         assert _offer(operations, FIRST) is None, "a member that has written nothing yet has its whole share"
 
 
-def test_a_member_that_lifts_a_limit_pays_until_its_share_is_used_up() -> None:
-    with empty_history() as operations:
-        for number in range(2 * LOGS_OF_ONE):
-            assert _offer(operations, _of_log(number), CAROL.signing_public) is None
-        with pytest.raises(LimitError, match="the author's share"):
-            _offer(operations, _of_log(2 * LOGS_OF_ONE), CAROL.signing_public)
-        assert _offer(operations, _of_log(2 * LOGS_OF_ONE), CAROL.signing_public, ALICE.signing_public) is None, (
-            "an honest member is asked next"
-        )
-        assert operations.paid(GROUP_ID, CAROL.signing_public, BOB.signing_public).logs == LOGS_OF_ONE
-        assert operations.paid(GROUP_ID, ALICE.signing_public, BOB.signing_public).logs == 1
-        assert operations.totals(GROUP_ID, BOB.signing_public).logs == LOGS_OF_ONE
-        assert _offer(operations, _of_log(0, CAROL)) is None, "what it pays for others takes nothing of its own share"
-
-
-def test_an_author_that_follows_a_third_rival_pays_for_it() -> None:
-    with empty_history() as operations:
-        for each in (FIRST, SECOND, FORK):
-            assert _offer(operations, each) is None
-        assert _offer(operations, THIRD_RIVAL, BOB.signing_public) is None
-        assert operations.paid(GROUP_ID, BOB.signing_public, ALICE.signing_public).forks == 1
-
-
-def test_a_device_pays_for_the_operators_that_it_has_pinned() -> None:
+def test_what_is_followed_is_accepted_beyond_its_authors_share() -> None:
     with empty_history() as operations:
         for number in range(LOGS_OF_ONE):
             assert _offer(operations, _of_log(number)) is None
-        carol = CAROL.signing_public
-        acceptance = Acceptance(
-            operations,
-            _Manifests().manifest,
-            own_payer=lambda _, author: carol if author == BOB.signing_public else None,
-        )
-        judged = acceptance.judge(_of_log(LOGS_OF_ONE))
-        assert not isinstance(judged, Waits)
-        assert judged.lift is not None
-        assert judged.lift.payer == carol
+        assert _offer(operations, _of_log(LOGS_OF_ONE), followed=True) is None
+        for each in (FIRST, SECOND, FORK):
+            assert _offer(operations, each) is None
+        assert _offer(operations, THIRD_RIVAL, followed=True) is None
+
+
+def test_a_device_does_not_limit_operators_that_its_owner_has_pinned() -> None:
+    with empty_history() as operations:
+        for number in range(LOGS_OF_ONE):
+            assert _offer(operations, _of_log(number)) is None
+        acceptance = Acceptance(operations, _Manifests().manifest, pinned=lambda _: frozenset({BOB.signing_public}))
+        assert not isinstance(acceptance.judge(_of_log(LOGS_OF_ONE)), Waits)
 
 
 def test_admins_are_outside_of_the_limits_as_long_as_they_are_admins() -> None:
@@ -171,88 +150,34 @@ def test_admins_are_outside_of_the_limits_as_long_as_they_are_admins() -> None:
                 _offer(operations, by_an_admin(LOGS_OF_ONE + 1), present=present)
 
 
-@pytest.mark.parametrize("bound", ["FORMER_LOGS", "FORMER_HISTORY_BYTES"])
-def test_former_members_share_one_room_and_only_present_members_pay_beyond_it(
-    monkeypatch: pytest.MonkeyPatch, bound: str
-) -> None:
-    """A member could admit and remove any number of devices, each with a share of its own."""
-    monkeypatch.setattr(f"covey.core.history.acceptance.{bound}", 2 * (len(_of_log(0).raw) if "BYTES" in bound else 1))
-    with empty_history() as operations:
-        assert [_offer(operations, _of_log(number), present=WITHOUT_BOB) for number in range(2)] == [None, None]
-        for payers in ((), (BOB.signing_public,)):
-            with pytest.raises(LimitError, match="the author's share"):
-                _offer(operations, _of_log(2), *payers, present=WITHOUT_BOB)
-        assert _offer(operations, _of_log(0, CAROL), present=WITHOUT_BOB) is None, "a present member has its own share"
-        assert _offer(operations, _of_log(2), CAROL.signing_public, present=WITHOUT_BOB) is None
-        assert _offer(operations, _of_log(3), present=WITH_CAROL) is None, "it is a member again"
-
-
-def test_beyond_its_share_an_author_uses_the_common_room_which_nobody_else_needs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    length = len(_of_log(0).raw)
-    monkeypatch.setattr("covey.core.history.acceptance.AUTHOR_SHARE_BYTES", 2 * length)
-    monkeypatch.setattr("covey.core.history.acceptance.COMMON_HISTORY_BYTES", 3 * length)
-    monkeypatch.setattr("covey.core.history.acceptance.MAXIMUM_AUTHOR_BYTES", 4 * length)
-    with empty_history() as operations:
-        for number in range(4):
-            assert _offer(operations, _of_log(number)) is None
-        with pytest.raises(LimitError, match="the author's share"):
-            _offer(operations, _of_log(4))
-        assert _offer(operations, _of_log(4), CAROL.signing_public) is None
-        for number in range(3):
-            assert _offer(operations, _of_log(number, CAROL)) is None
-        with pytest.raises(LimitError, match="the author's share"):
-            _offer(operations, _of_log(3, CAROL))
-        for number in range(2):
-            assert _offer(operations, _of_log(number, ALICE)) is None, "its share is there whatever others use"
-
-
 def test_of_one_author_so_many_bytes_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     length = len(_of_log(0).raw)
-    monkeypatch.setattr("covey.core.history.acceptance.AUTHOR_SHARE_BYTES", length)
-    monkeypatch.setattr("covey.core.history.acceptance.MAXIMUM_AUTHOR_BYTES", 2 * length)
+    monkeypatch.setattr("covey.core.history.shares.MAXIMUM_AUTHOR_BYTES", 2 * length)
     with empty_history() as operations:
-        assert [_offer(operations, _of_log(number)) for number in range(2)] == [None, None]
+        assert [_offer(operations, _of_log(number)) for number in (1, 2)] == [None, None]
         with pytest.raises(LimitError, match="the author's share"):
-            _offer(operations, _of_log(2))
-        assert [_offer(operations, _of_log(number), CAROL.signing_public) for number in (2, 3)] == [None, None]
-        with pytest.raises(LimitError, match="the author's share"):
-            _offer(operations, _of_log(4), CAROL.signing_public)
-        assert _offer(operations, FIRST) is None
+            _offer(operations, _of_log(3))
+        assert _offer(operations, _of_log(0)) is None, "a lower log comes first; what is beyond then is dropped later"
+        assert _offer(operations, _of_log(3, CAROL)) is None, "others are not concerned"
 
 
-def test_a_member_that_has_left_gives_its_part_of_the_common_room_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    length = len(_of_log(0).raw)
-    monkeypatch.setattr("covey.core.history.acceptance.AUTHOR_SHARE_BYTES", length)
-    monkeypatch.setattr("covey.core.history.acceptance.COMMON_HISTORY_BYTES", length)
+@pytest.mark.parametrize("bound", ["LOGS_BEHIND", "BYTES_BEHIND"])
+def test_one_operation_follows_only_so_much_of_one_author(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    logs = [_of_log(number) for number in range(4)]
+    monkeypatch.setattr(f"covey.core.history.shares.{bound}", 3 * (len(logs[0].raw) if "BYTES" in bound else 1))
     with empty_history() as operations:
-        assert [_offer(operations, _of_log(number)) for number in range(2)] == [None, None]
-        assert _offer(operations, _of_log(0, CAROL)) is None
-        with pytest.raises(LimitError):
-            _offer(operations, _of_log(1, CAROL))
-        judged = Acceptance(operations, _Manifests().manifest, lambda _: WITHOUT_BOB).judge(_of_log(1, CAROL))
-        assert not isinstance(judged, Waits)
+        for each in logs:
+            assert _offer(operations, each) is None
+        assert _offer(operations, _following(*logs[:3])) is None
+        with pytest.raises(LimitError, match="follows more of one author"):
+            _offer(operations, _following(*logs))
+        assert _offer(operations, _following(logs[3])) is None, "which others follow is another matter"
 
 
-def test_an_authors_share_is_there_when_members_that_came_back_have_overfilled_the_common_room(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    length = len(_of_log(0).raw)
-    monkeypatch.setattr("covey.core.history.acceptance.AUTHOR_SHARE_BYTES", length)
-    monkeypatch.setattr("covey.core.history.acceptance.COMMON_HISTORY_BYTES", length)
-    with empty_history() as operations:
-        for number in range(2):
-            assert _offer(operations, _of_log(number)) is None
-        while_bob_was_away = Acceptance(operations, _Manifests().manifest, lambda _: WITHOUT_BOB)
-        for number in range(2):
-            offered = _of_log(number, CAROL)
-            judged = while_bob_was_away.judge(offered)
-            assert not isinstance(judged, Waits)
-            operations.add(offered, judged.version, 0, lift=judged.lift)
-        assert _offer(operations, _of_log(0, ALICE)) is None
-        with pytest.raises(LimitError):
-            _offer(operations, _of_log(1, ALICE))
+def _following(*parents: Operation) -> Operation:
+    log = Log(CAROL.signing_public, Incarnation(parents[-1].id[:8]))
+    ids = tuple(sorted(each.id for each in parents))
+    return sign_operation(Operation(GROUP_ID, log, 1, None, ids, 2, WITH_CAROL.hash, 0, 0, Merge().to_wire()), CAROL)
 
 
 def test_the_manifest_that_holds_is_not_read_again() -> None:
@@ -291,7 +216,7 @@ def test_a_thousand_members_that_were_restored_three_times_each_still_write() ->
         made = sign_operation(Operation(GROUP_ID, log, 1, None, (), 1, everybody.hash, 0, 1, FIRST.body), author)
         accepted = acceptance.judge(made)
         assert not isinstance(accepted, Waits)
-        operations.add(made, accepted.version, 0, lift=accepted.lift)
+        operations.add(made, accepted.version, 0)
 
     with empty_history() as operations:
         acceptance = Acceptance(operations, lambda *_: everybody.raw, lambda _: everybody)

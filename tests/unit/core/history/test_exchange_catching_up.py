@@ -149,10 +149,7 @@ def test_a_rival_that_others_follow_is_asked_for_however_lately_its_holder_was_a
 
 
 @pytest.mark.slow
-def test_of_what_is_wanted_by_its_id_so_much_is_asked_for_as_a_request_holds(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("covey.core.history.acceptance.LOGS_OF_ONE", 2 * MAXIMUM_WANTED)  # ben pays for that many
+def test_of_what_is_wanted_by_its_id_so_much_is_asked_for_as_a_request_holds(make: Make) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     rivals = [forge(cem, group_id, 1, f"rival {number}") for number in range(MAXIMUM_WANTED + FORKS_OF_ONE + 1)]

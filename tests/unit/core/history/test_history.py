@@ -22,7 +22,7 @@ from covey.limits.history import (
     MAXIMUM_OPERATION_BODY_BYTES,
     MAXIMUM_PARENTS,
 )
-from tests.fleet import Make, admit, carry, found, identity, settled
+from tests.fleet import Device, Make, admit, carry, found, identity, settled
 from tests.unit.core.history.conduct import (
     bundle_of,
     forge,
@@ -198,14 +198,16 @@ def test_a_rule_breaking_operation_drops_nothing_else(make: Make) -> None:  # ac
     assert ann.store.quarantine.entries() == []
 
 
+def _rivals(author: Device, group_id: GroupId) -> list[Operation]:
+    rivals = [forge(author, group_id, 1, f"rival {number}") for number in range(FORKS_OF_ONE + 1)]
+    return sorted(rivals, key=lambda each: each.id)
+
+
 def test_a_fork_is_kept_as_a_proof_and_no_third_rival_is(make: Make) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
-    rivals = [forge(ben, group_id, 1, f"rival {number}") for number in range(FORKS_OF_ONE + 1)]
+    rivals = _rivals(ben, group_id)
     send_as_it_is(ben, ann, group_id, MessageType.OPERATIONS, bundle_of(*rivals))
-    assert len(read_notes(ann, group_id)) == FORKS_OF_ONE
-    own = forge(ben, group_id, 2, "its author's own word for it", rivals[-1])
-    send_as_it_is(ben, ann, group_id, MessageType.OPERATIONS, bundle_of(rivals[-1], own))
     assert len(read_notes(ann, group_id)) == FORKS_OF_ONE
     send_as_it_is(ben, cem, group_id, MessageType.OPERATIONS, bundle_of(rivals[-1]))
     answer = write_note(cem, group_id, "to that")  # whoever follows the third one makes it wanted
@@ -214,10 +216,20 @@ def test_a_fork_is_kept_as_a_proof_and_no_third_rival_is(make: Make) -> None:
     assert len(read_notes(ann, group_id)) == FORKS_OF_ONE + 2
 
 
+def test_of_rivals_the_lowest_are_kept_in_whatever_order_they_come(make: Make) -> None:
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    rivals = _rivals(ben, group_id)
+    for device, order in ((ann, rivals), (cem, rivals[::-1])):
+        for each in order:
+            send_as_it_is(ben, device, group_id, MessageType.OPERATIONS, bundle_of(each))
+        assert sorted(device.store.operations.heads(group_id)) == [each.id for each in rivals[:FORKS_OF_ONE]]
+
+
 def test_an_operation_that_builds_on_a_third_rival_makes_the_device_request_it(make: Make) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
-    rivals = [forge(ben, group_id, 1, f"rival {number}") for number in range(FORKS_OF_ONE + 1)]
+    rivals = _rivals(ben, group_id)
     own = forge(ben, group_id, 2, "its author's own word for it", rivals[-1])
     send_as_it_is(ben, ann, group_id, MessageType.OPERATIONS, bundle_of(*rivals[:-1]))
     send_as_it_is(ben, cem, group_id, MessageType.OPERATIONS, bundle_of(rivals[-1], own))

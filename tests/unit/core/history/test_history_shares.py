@@ -5,11 +5,13 @@ Each test plays an attack that once kept everybody else from writing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import pytest
 
 from covey.core.history.operation import Operation
-from covey.core.ids import GroupId
-from covey.limits.history import HEADS_AT_ONCE, LOGS_OF_ONE, MAXIMUM_PARENTS
+from covey.core.ids import GroupId, OperationId
+from covey.limits.history import HEADS_AT_ONCE, LOGS_BEHIND, LOGS_OF_ONE, MAXIMUM_PARENTS
 from tests.fleet import Device, Make, carry, found, settled
 from tests.unit.core.history.conduct import forge, maintain, meet, read_notes, remove, write_note
 
@@ -31,6 +33,15 @@ def _lifted(liar: Device, accomplice: Device, group_id: GroupId, incarnations: r
     return bundles
 
 
+def _ids(device: Device, group_id: GroupId) -> set[OperationId]:
+    return {each.id for each in device.store.operations.in_order(group_id)}
+
+
+def _logs_heads(device: Device, author: Device, group_id: GroupId) -> set[OperationId]:
+    heads = {each: device.store.operations.held(group_id, each) for each in device.store.operations.heads(group_id)}
+    return {each for each, held in heads.items() if held is not None and held.log.author == author.key}
+
+
 def _logs_of(device: Device, author: Device, group_id: GroupId) -> int:
     return sum(log.author == author.key for log, _ in device.store.operations.logs(group_id))
 
@@ -43,7 +54,7 @@ def test_two_members_that_lift_each_others_limits_take_no_room_from_a_newcomer(m
         for bundle in _lifted(one, other, group_id, range(240)):
             _take(ann, group_id, *bundle)
     for liar in (mallory, eve):
-        assert _logs_of(ann, liar, group_id) == 2 * LOGS_OF_ONE, "its share, and what the other one pays for"
+        assert _logs_of(ann, liar, group_id) <= LOGS_BEHIND, "its share, and what the other one follows"
     written = write_note(ben, group_id, "ben has written nothing before")
     carry(ann, ben)
     assert ann.store.operations.held(group_id, written.id) is not None
@@ -51,20 +62,111 @@ def test_two_members_that_lift_each_others_limits_take_no_room_from_a_newcomer(m
     carry(ann, ben)
 
 
-def test_operations_that_an_honest_member_follows_are_accepted_when_liars_have_no_share_left(make: Make) -> None:
-    """A liar shows one member other logs than another; neither keeps out what the other one has followed."""
+def _of_each_life(liar: Device, group_id: GroupId, lives: Iterable[int]) -> list[Operation]:
+    return [forge(liar, group_id, 1, "spam", life=life) for life in lives]
+
+
+def _show_each_other_logs(ann: Device, ben: Device, liars: Sequence[Device], group_id: GroupId) -> Operation:
+    """Have liars show two members other logs each, as many as anybody takes; return what one of these writes then."""
+    mallory, eve = liars
+    for one, other in ((mallory, eve), (eve, mallory)):
+        for bundle in _lifted(one, other, group_id, range(120)):
+            _take(ann, group_id, *bundle)
+        for bundle in _lifted(one, other, group_id, range(120, 240)):
+            _take(ben, group_id, *bundle)
+    return write_note(ben, group_id, "after all that")
+
+
+def test_two_liars_that_show_each_member_other_logs_silence_nobody(make: Make) -> None:
+    """Whose logs counted once depended on the order of arrival: ben's note never reached ann's history."""
     ann, ben, mallory, eve = (make(name) for name in ("ann", "ben", "mallory", "eve"))
     group_id = GroupId(settled(ann, ben, mallory, eve))
-    for bundle in _lifted(mallory, eve, group_id, range(120)):
-        _take(ann, group_id, *bundle)
-    assert _logs_of(ann, mallory, group_id) == 2 * LOGS_OF_ONE
-    for number in range(200, 200 + LOGS_OF_ONE):
-        _take(ben, group_id, forge(mallory, group_id, 1, "for ben alone", life=number))
-    written = write_note(ben, group_id, "after all that")
-    assert ann.store.operations.held(group_id, written.id) is None
+    written = _show_each_other_logs(ann, ben, (mallory, eve), group_id)
     meet(ann, ben)
     assert ann.store.operations.held(group_id, written.id) is not None
-    assert _logs_of(ann, mallory, group_id) == 3 * LOGS_OF_ONE, "ben has paid for those that it followed"
+    answer = write_note(ann, group_id, "to that")
+    meet(ann, ben)
+    assert ben.store.operations.held(group_id, answer.id) is not None
+    assert _ids(ann, group_id) == _ids(ben, group_id), "they agree on what the liars wrote, too"
+    assert ann.node.history.digest(group_id) == ben.node.history.digest(group_id)
+
+
+def test_what_an_honest_note_follows_is_fetched_over_many_messages(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The logs that it follows are beyond their author's share at the recipient, and longer than one message."""
+    monkeypatch.setattr("covey.core.history.exchange.BUNDLE_OPERATIONS", 8)
+    ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
+    group_id = found(ann, ben, mallory)
+    _take(ann, group_id, *_of_each_life(mallory, group_id, range(LOGS_OF_ONE)))
+    long = [forge(mallory, group_id, 1, "for ben alone", life=200)]
+    for number in range(2, 40):
+        long.append(forge(mallory, group_id, number, "for ben alone", long[-1], life=200))
+    _take(ben, group_id, *long)
+    written = write_note(ben, group_id, "follows all of it")
+    assert written.parents == (long[-1].id,)
+    meet(ann, ben, seconds=240)
+    assert ann.store.operations.held(group_id, written.id) is not None
+    assert _ids(ann, group_id) == _ids(ben, group_id)
+
+
+def test_of_an_authors_logs_the_lowest_ones_are_kept_in_whatever_order_they_come(make: Make) -> None:
+    ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
+    group_id = found(ann, ben, mallory)
+    logs = _of_each_life(mallory, group_id, range(3 * LOGS_OF_ONE))
+    for each in logs:
+        _take(ann, group_id, each)
+    for each in reversed(logs):
+        _take(ben, group_id, each)
+    assert _ids(ann, group_id) == _ids(ben, group_id) == {each.id for each in logs[:LOGS_OF_ONE]}
+    assert set(ann.store.operations.heads(group_id)) == set(ben.store.operations.heads(group_id))
+
+
+def test_what_is_dropped_uncovers_what_it_followed(make: Make) -> None:
+    ann, mallory = make("ann"), make("mallory")
+    group_id = found(ann, mallory)
+    note = write_note(ann, group_id, "ann's own")
+    high = [forge(mallory, group_id, 1, "high", note, life=100 + number) for number in range(LOGS_OF_ONE)]
+    _take(ann, group_id, *high)
+    assert note.id not in ann.store.operations.heads(group_id)
+    _take(ann, group_id, *_of_each_life(mallory, group_id, range(LOGS_OF_ONE)))
+    assert note.id in ann.store.operations.heads(group_id)
+    assert not _ids(ann, group_id) & {each.id for each in high}
+
+
+def test_nobody_follows_more_logs_of_one_author_than_others_take(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covey.core.history.shares.LOGS_BEHIND", LOGS_OF_ONE + 4)
+    ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
+    group_id = found(ann, ben, mallory)
+    for lives, followed in ((range(100, 100 + LOGS_OF_ONE), LOGS_OF_ONE), (range(LOGS_OF_ONE), 4)):
+        _take(ann, group_id, *_of_each_life(mallory, group_id, lives))
+        heads = set(ann.store.operations.heads(group_id))
+        written = write_note(ann, group_id, "follows what it may")
+        assert len(heads & _logs_heads(ann, mallory, group_id)) == LOGS_OF_ONE - followed
+        meet(ann, ben)
+        assert ben.store.operations.held(group_id, written.id) is not None
+    more = _of_each_life(mallory, group_id, range(30, 30 + LOGS_OF_ONE + 5))
+    too_much = list[Operation]()
+    for number, first in enumerate(range(0, len(more), MAXIMUM_PARENTS - 1), 1):
+        followed_ones = (*too_much[-1:], *more[first : first + MAXIMUM_PARENTS - 1])
+        too_much.append(forge(ben, group_id, number, "all of them", *followed_ones))
+    before = _ids(ann, group_id)
+    _take(ann, group_id, *more, *too_much)
+    assert too_much[0].id in _ids(ann, group_id)
+    assert too_much[-1].id not in _ids(ann, group_id) - before
+
+
+def test_what_a_former_member_said_in_vain_is_dropped_beyond_a_small_share(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
+    group_id = found(ann, ben, mallory)
+    known = forge(mallory, group_id, 1, "ann knows it")
+    _take(ann, group_id, known)
+    late = [forge(mallory, group_id, 1, "too late", life=life) for life in (10, 11)]
+    monkeypatch.setattr("covey.core.history.shares.FORMER_AUTHOR_BYTES", len(known.raw) + len(late[0].raw))
+    remove(ann, mallory, group_id)
+    _take(ann, group_id, *late)
+    assert known.id in _ids(ann, group_id), "what the remover follows stays"
+    assert _ids(ann, group_id) & {each.id for each in late} == {late[0].id}, "the rest is void, and gives its room back"
 
 
 def test_thousands_of_heads_cost_one_note_a_bounded_number_of_merges(make: Make) -> None:

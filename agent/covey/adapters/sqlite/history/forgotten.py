@@ -36,12 +36,13 @@ class ForgottenOperations:
     def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
         """Yield what each was and what it followed, each after all that follow it."""
         rows = self._database.each(
-            f"SELECT arrival, gone.hash, author, manifest.hash, parents, kind, late {_OF_LOG}"
+            f"SELECT arrival, gone.hash, author, manifest.hash, parents, kind, late, incarnation, length {_OF_LOG}"
             "JOIN forgotten_manifest AS manifest ON manifest.id = manifest WHERE group_id = ? ORDER BY arrival DESC",
             (group_id,),
         )
-        for arrival, operation_id, author, manifest, parents, kind, late in rows:
-            yield OperationShape(arrival, operation_id, author, manifest, parents_of(parents), kind, bool(late))
+        for arrival, operation_id, author, manifest, parents, kind, late, incarnation, length in rows:
+            log, place = Log(author, incarnation), (author, manifest, parents_of(parents), kind)
+            yield OperationShape(arrival, operation_id, *place, bool(late), log=log, length=length)
 
     def remains(self, group_id: GroupId) -> Iterator[tuple[int, Remains, None]]:
         """Yield by height and id what remains of each, with its arrival."""

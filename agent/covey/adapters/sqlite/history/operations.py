@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.events import EventTable
@@ -14,18 +15,16 @@ from covey.core.history.kinds import JUDGED_BY_PLACE, PERSONAL_KINDS, OperationK
 from covey.core.history.operation import (
     Behind,
     Held,
-    Lift,
     Log,
     LogEnd,
     Operation,
     OperationShape,
     Remains,
     StoredOperation,
-    Totals,
     operation_id,
     read_operation,
 )
-from covey.core.ids import DeviceKey, GroupId, OperationId, Place
+from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId, Place
 from covey.core.orders.nodes import OrderNode
 from covey.core.orders.target import target_of
 from covey.errors import DamagedStateError
@@ -81,8 +80,77 @@ class OperationTables:
             (group_id, log.author, log.incarnation, operation.number, length),
         )
         for parent in operation.parents:
-            self._database.run("DELETE FROM operation_head WHERE group_id = ? AND hash = ?", (group_id, parent))
+            self._name(group_id, parent)
         self._database.run("INSERT INTO operation_head VALUES (?, ?)", (group_id, operation.id))
+
+    def _name(self, group_id: GroupId, parent: OperationId) -> None:
+        key = group_id, parent
+        if not self._database.run("DELETE FROM operation_head WHERE group_id = ? AND hash = ? RETURNING 1", key):
+            statement = "INSERT INTO operation_named VALUES (?, ?, 2) ON CONFLICT DO UPDATE SET times = times + 1"
+            self._database.run(statement, key)
+
+    def drop(self, group_id: GroupId, operation_id: OperationId) -> list[OperationId]:
+        raw = self.raw(group_id, operation_id)
+        assert raw is not None, "only what is here is dropped"
+        operation = read_operation(raw, verify=False)
+        key, of_log = (group_id, operation_id), (group_id, *astuple(operation.log))
+        with self._database.overwriting():
+            self._database.run("DELETE FROM operation WHERE group_id = ? AND hash = ?", key)
+        self._database.run("DELETE FROM operation_head WHERE group_id = ? AND hash = ?", key)
+        end = self._last_number(of_log)
+        if end is None:
+            self._database.run("DELETE FROM operation_log WHERE (group_id, author, incarnation) = (?, ?, ?)", of_log)
+        else:
+            self._database.run(
+                "UPDATE operation_log SET last = ?, length = length - ? "
+                "WHERE (group_id, author, incarnation) = (?, ?, ?)",
+                (end, len(raw), *of_log),
+            )
+        for parent in operation.parents:
+            self._unname(group_id, parent)
+        return [*operation.parents, *(() if operation.previous is None else (operation.previous,))]
+
+    def _last_number(self, of_log: tuple[bytes, bytes, bytes]) -> int | None:
+        where = "WHERE (group_id, author, incarnation) = (?1, ?2, ?3)"
+        [row] = self._database.run(
+            f"SELECT max(number) FROM (SELECT number FROM operation {where} "  # noqa: S608 - our names
+            f"UNION ALL SELECT last FROM forgotten_log {where})",
+            of_log,
+        )
+        found: int | None = row[0]
+        return found
+
+    def _unname(self, group_id: GroupId, parent: OperationId) -> None:
+        key = group_id, parent
+        times = self._database.first("SELECT times FROM operation_named WHERE group_id = ? AND hash = ?", key)
+        if times is None:
+            self._database.run("INSERT INTO operation_head VALUES (?, ?)", key)
+        elif times[0] == 2:  # one is left, which the absence from both tables says
+            self._database.run("DELETE FROM operation_named WHERE group_id = ? AND hash = ?", key)
+        else:
+            self._database.run("UPDATE operation_named SET times = times - 1 WHERE group_id = ? AND hash = ?", key)
+
+    def is_followed(self, group_id: GroupId, operation: Operation) -> bool:
+        key = group_id, operation.id
+        if not self._database.one("SELECT EXISTS (SELECT 1 FROM operation_head WHERE group_id = ? AND hash = ?)", *key):
+            return True
+        of_log = (group_id, *astuple(operation.log), operation.number + 1)
+        if self.forgotten.numbered(group_id, operation.log, operation.number + 1):
+            return True
+        rows = self._database.each(
+            "SELECT raw FROM operation WHERE (group_id, author, incarnation, number) = (?, ?, ?, ?)", of_log
+        )
+        return any(read_operation(raw, verify=False).previous == operation.id for (raw,) in rows)
+
+    def rivals_below(self, group_id: GroupId, operation: Operation) -> int:
+        of_log = (group_id, *astuple(operation.log), operation.number)
+        here = self._database.one(
+            "SELECT count(*) FROM operation WHERE (group_id, author, incarnation, number) = (?, ?, ?, ?) AND hash < ?",
+            *of_log,
+            operation.id,
+        )
+        gone = self.forgotten.ids_numbered(group_id, operation.log, operation.number)
+        return here + sum(each < operation.id for each in gone)
 
     def held(self, group_id: GroupId, operation_id: OperationId) -> Held | None:
         row = self._database.first(
@@ -106,7 +174,7 @@ class OperationTables:
         for arrival, found, late, stored_at_us, raw in rows:
             it = read_operation(raw, verify=False)
             shape = it.author, it.manifest, it.parents, it.kind
-            yield OperationShape(arrival, found, *shape, bool(late), stored_at_us)
+            yield OperationShape(arrival, found, *shape, bool(late), stored_at_us, it.log, it.previous, len(raw))
 
     def numbered(self, group_id: GroupId, log: Log, number: int) -> int:
         here = self._database.one(
@@ -137,35 +205,20 @@ class OperationTables:
         )
         return [(Log(author, incarnation), last) for author, incarnation, last in rows]
 
-    def totals(self, group_id: GroupId, author: DeviceKey) -> Totals:
-        [held] = self._database.run(
-            "SELECT count(*), coalesce(sum(length), 0) FROM operation_log WHERE group_id = ? AND author = ?",
-            (group_id, author),
-        )
-        [paid] = self._database.run(
-            "SELECT coalesce(sum(logs), 0), coalesce(sum(length), 0) FROM operation_lift "
-            "WHERE group_id = ? AND author = ?",
-            (group_id, author),
-        )
-        return Totals(held[0] - paid[0], held[1] - paid[1])
-
-    def lengths(self, group_id: GroupId) -> dict[DeviceKey, int]:
+    def log_lengths(self, group_id: GroupId, author: DeviceKey) -> list[tuple[Incarnation, int]]:
         rows = self._database.run(
-            "SELECT author, sum(length) FROM operation_log WHERE group_id = ? GROUP BY author", (group_id,)
+            "SELECT incarnation, length FROM operation_log WHERE group_id = ? AND author = ? ORDER BY incarnation",
+            (group_id, author),
         )
-        held = {DeviceKey(author): length for author, length in rows}
-        for author, length in self._database.run(
-            "SELECT author, sum(length) FROM operation_lift WHERE group_id = ? GROUP BY author", (group_id,)
-        ):
-            held[author] = held.get(author, 0) - length
-        return held
+        return [(Incarnation(incarnation), length) for incarnation, length in rows]
 
-    def paid(self, group_id: GroupId, payer: DeviceKey, author: DeviceKey) -> Lift:
-        row = self._database.first(
-            "SELECT logs, forks, length FROM operation_lift WHERE group_id = ? AND author = ? AND payer = ?",
-            (group_id, author, payer),
+    def authors_beyond(self, group_id: GroupId, logs: int, length: int) -> frozenset[DeviceKey]:
+        rows = self._database.run(
+            "SELECT author FROM operation_log WHERE group_id = ? GROUP BY author "
+            "HAVING count(*) > ? OR sum(length) > ?",
+            (group_id, logs, length),
         )
-        return Lift(payer, *(row or (0, 0, 0)))
+        return frozenset(DeviceKey(author) for (author,) in rows)
 
     def heads(self, group_id: GroupId) -> list[OperationId]:
         rows = self._database.run("SELECT hash FROM operation_head WHERE group_id = ? ORDER BY hash", (group_id,))
@@ -185,16 +238,8 @@ class OperationTables:
         )
         return None if row is None else row[0]
 
-    def add(
-        self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False, lift: Lift | None = None
-    ) -> None:
+    def add(self, operation: Operation, manifest_version: int, now_us: int, *, late: bool = False) -> None:
         group_id, log = operation.group_id, operation.log
-        if lift is not None:
-            self._database.run(
-                "INSERT INTO operation_lift VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-                "logs = logs + excluded.logs, forks = forks + excluded.forks, length = length + excluded.length",
-                (group_id, log.author, lift.payer, lift.logs, lift.forks, lift.length),
-            )
         self._database.run(
             "INSERT INTO operation (arrival, group_id, hash, height, author, incarnation, number, manifest_version, "
             "kind, stored_at, raw, late, frontier, node, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -237,6 +282,10 @@ class OperationTables:
                     self._note(group_id, operation.log, operation, len(operation.raw))
                 else:
                     self._database.run("DELETE FROM operation WHERE arrival = ?", (arrival,))
+        for (group_id,) in self._database.run("SELECT DISTINCT group_id FROM forgotten_log"):
+            for shape in self.forgotten.shapes(group_id):
+                for parent in shape.parents:
+                    self._name(group_id, parent)
         self._index.clear()
         self._index.fill()
 
@@ -353,8 +402,8 @@ class OperationTables:
         tables = (
             "operation",
             "operation_log",
-            "operation_lift",
             "operation_head",
+            "operation_named",
             "announcement",
             "order_frontier",
             "landed_orders",

@@ -515,17 +515,6 @@ CREATE TABLE operation_log (
     PRIMARY KEY (group_id, author, incarnation)
 ) STRICT, WITHOUT ROWID;
 
--- What one author pays for another author above that author's share of a history.
-CREATE TABLE operation_lift (
-    group_id          BLOB    NOT NULL,
-    author            BLOB    NOT NULL,
-    payer             BLOB    NOT NULL,
-    logs              INTEGER NOT NULL,
-    forks             INTEGER NOT NULL,               -- operations under a number that has enough to prove a fork
-    length            INTEGER NOT NULL,
-    PRIMARY KEY (group_id, author, payer)
-) STRICT, WITHOUT ROWID;
-
 -- How often this device lost its own operations of a group in an incarnation; each time it starts another log.
 CREATE TABLE own_log (
     group_id          BLOB    NOT NULL,
@@ -538,6 +527,14 @@ CREATE TABLE own_log (
 CREATE TABLE operation_head (
     group_id          BLOB    NOT NULL,
     hash              BLOB    NOT NULL,
+    PRIMARY KEY (group_id, hash)
+) STRICT, WITHOUT ROWID;
+
+-- How many operations name one as a parent, where that is more than one.
+CREATE TABLE operation_named (
+    group_id          BLOB    NOT NULL,
+    hash              BLOB    NOT NULL,
+    times             INTEGER NOT NULL,
     PRIMARY KEY (group_id, hash)
 ) STRICT, WITHOUT ROWID;
 

@@ -85,7 +85,7 @@ def test_a_log_that_is_not_here_has_no_end(tmp_path: Path) -> None:
     ann = Device("ann", tmp_path)
     nobody = Log(ann.key, Incarnation(bytes(8)))
     assert ann.store.operations.end_of(GroupId(bytes(32)), nobody) is None
-    assert ann.store.operations.totals(GroupId(bytes(32)), ann.key).logs == 0
+    assert ann.store.operations.log_lengths(GroupId(bytes(32)), ann.key) == []
 
 
 def test_the_last_operation_of_a_log_is_not_forgotten() -> None:
