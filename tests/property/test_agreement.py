@@ -226,7 +226,11 @@ class _Replica:
             "heads": heads_of(tables, GROUP, members),
             "digest": history.digest(GROUP),
             "orders": [weigh_orders(tables, GROUP, _PINS, members, void, kind) for kind in kinds],
-            "logs": (tables.logs(GROUP), tables.lengths(GROUP), tables.forks(GROUP)),
+            "logs": (
+                tables.logs(GROUP),
+                [tables.log_lengths(GROUP, log.author) for log, _ in tables.logs(GROUP)],
+                tables.forks(GROUP),
+            ),
         }
 
     def holds(self, operation_id: OperationId) -> bool:

@@ -121,7 +121,7 @@ def _judged(tables: OperationTables, last: Operation, pins: Pins, present: froze
         *(weigh_orders(tables, GROUP_ID, pins, present, (), kind) for kind in _ORDERS),
         state_of(tables, GROUP_ID, covered, last.id, pins, present).to_wire(),
         tables.logs(GROUP_ID),
-        tables.lengths(GROUP_ID),
+        [tables.log_lengths(GROUP_ID, log.author) for log, _ in tables.logs(GROUP_ID)],
         tables.forks(GROUP_ID),
         tables.heads(GROUP_ID),
         [(each.id, each.author, each.manifest, each.parents, each.kind) for each in tables.shapes(GROUP_ID)],

@@ -3,7 +3,8 @@
 1. Only operations that are covered by a checkpoint that counts here and covers nothing void.
 2. Of these, only operations that affect no judgement: notes, sessions, merges, profiles except the one in the
    checkpoint, earlier checkpoints, and approvals of these.
-3. Never operations that arrived recently by this device's clock, the last operation of a log, or two that prove a fork.
+3. Never operations that arrived recently by this device's clock, the last operation of a log, two that prove a fork, or
+   those right after these.
 4. Profiles and orders only if the checkpoint covers everything forgotten before: without their content, a concurrent
    earlier checkpoint cannot be recomputed and proves nothing. Of orders only those that the checkpoint settles
    (`covered.py`), if it names the operators that this device's owner has pinned and a graph that lists the orders as

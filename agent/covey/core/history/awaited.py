@@ -55,6 +55,14 @@ class Awaited:
             if len(found.logs) > AWAITED:
                 found.logs.popitem(last=False)
 
+    def end(self, operation: Operation) -> None:
+        """Note an operation that is here: nothing waits for it any more."""
+        for key in [key for key, found in self._by_author.items() if operation.id in found.ids]:
+            if key[0] == operation.group_id:
+                del self._by_author[key].ids[operation.id]
+                if not self._by_author[key].ids:
+                    del self._by_author[key]
+
     def is_seen(self, group_id: GroupId, operation_id: OperationId, log: Log | None) -> bool:
         """Say whether the log of a missing operation is on its way, so that it need not be asked for by its id."""
         return log is not None and any(

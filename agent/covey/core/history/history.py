@@ -538,6 +538,7 @@ class History:
             taken.missing.update(judged.operations)
             return
         self._add(operation, judged, now)
+        self._awaited.end(operation)
         if records.numbered(group_id, operation.log, operation.number) > 1:
             taken.forks.add(operation.author)
         taken.missing.discard(operation.id)

@@ -107,6 +107,19 @@ class ForgottenOperations:
         """Return how many operations of a log there are under one number."""
         return len(self.ids_numbered(group_id, log, number))
 
+    def is_continued(self, group_id: GroupId, log: Log, number: int, arrival: int) -> bool:
+        """Say whether an operation that came at a place was the one before a forgotten one in its log.
+
+        What was forgotten came after the one before it, and no operation after a fork is forgotten.
+        """
+        return bool(
+            self._database.one(
+                f"SELECT EXISTS (SELECT 1 {_OF_LOG}WHERE (group_id, author, incarnation, number) = (?, ?, ?, ?) "
+                "AND arrival > ?)",
+                *(group_id, log.author, log.incarnation, number + 1, arrival),
+            )
+        )
+
     def lengths(self) -> list[tuple[GroupId, Log, int]]:
         """Return how many bytes were forgotten of each log."""
         rows = self._database.run(f"SELECT group_id, author, incarnation, sum(length) {_OF_LOG} GROUP BY log.id")
@@ -125,7 +138,8 @@ class ForgottenOperations:
         return [row[0] for row in rows]
 
     def take(self, arrivals: Sequence[int]) -> int:
-        """Forget operations, those apart that are the last of their logs or of a fork; return how many (rule 2)."""
+        """Forget operations, those apart that are the last of their logs, of a fork or next after one; return how many
+        (rule 2)."""
         taken = 0
         for arrival in arrivals:
             row = self._database.first(
@@ -144,7 +158,8 @@ class ForgottenOperations:
         return bool(
             self._database.one(
                 f"SELECT (SELECT last FROM operation_log {of_log}) <= ?4 "  # noqa: S608 - our names
-                f"OR (SELECT count(*) FROM operation {of_log} AND number = ?4) > 1",
+                f"OR EXISTS (SELECT 1 FROM operation {of_log} AND number IN (?4 - 1, ?4) "
+                "GROUP BY number HAVING count(*) > 1)",
                 *(group_id, log.author, log.incarnation, number),
             )
         )

@@ -135,7 +135,8 @@ class OperationTables:
         if not self._database.one("SELECT EXISTS (SELECT 1 FROM operation_head WHERE group_id = ? AND hash = ?)", *key):
             return True
         of_log = (group_id, *astuple(operation.log), operation.number + 1)
-        if self.forgotten.numbered(group_id, operation.log, operation.number + 1):
+        arrival = self._database.one("SELECT arrival FROM operation WHERE group_id = ? AND hash = ?", *key)
+        if self.forgotten.is_continued(group_id, operation.log, operation.number, arrival):
             return True
         rows = self._database.each(
             "SELECT raw FROM operation WHERE (group_id, author, incarnation, number) = (?, ?, ?, ?)", of_log
