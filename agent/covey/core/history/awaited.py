@@ -56,7 +56,7 @@ class Awaited:
                 found.logs.popitem(last=False)
 
     def end(self, operation: Operation) -> None:
-        """Note an operation that is here: nothing waits for it any more."""
+        """Note an operation that is here, or that is refused: nothing waits for it any more."""
         for key in [key for key, found in self._by_author.items() if operation.id in found.ids]:
             if key[0] == operation.group_id:
                 del self._by_author[key].ids[operation.id]

@@ -432,6 +432,7 @@ class History:
             try:
                 self._take_one(group_id, operation, taken, now, followed)
             except RemoteError as error:
+                self._awaited.end(operation)
                 taken.refused.append(error)
         taken.missing -= {each for each in taken.missing if self._awaited.is_seen(group_id, each, seen.get(each))}
         self._settle(group_id, taken, now)
