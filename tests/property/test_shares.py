@@ -21,7 +21,6 @@ from tests.unit.core.history.conduct import forge, write_note
 
 _LOGS, _BEHIND = 3, 8
 _EVENTS = 60
-_HONEST = 3
 
 
 @pytest.fixture(autouse=True)
@@ -34,9 +33,9 @@ def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 class _World:
     def __init__(self, folder: Path, chance: random.Random) -> None:
         self.chance = chance
-        self.honest = [Device(name, folder) for name in ("ann", "ben", "cem")]
+        self.legitimate = [Device(name, folder) for name in ("ann", "ben", "cem")]
         self.hostile = [Device(name, folder) for name in ("mallory", "eve")]
-        self.group_id = GroupId(settled(*self.honest, *self.hostile))
+        self.group_id = GroupId(settled(*self.legitimate, *self.hostile))
         self.said: list[Operation] = []
         """What anybody has written, each after what it follows."""
         self.written: list[OperationId] = []
@@ -46,7 +45,7 @@ class _World:
         return {each.id for each in device.store.operations.in_order(self.group_id)}
 
     def write(self) -> None:
-        author = self.chance.choice(self.honest)
+        author = self.chance.choice(self.legitimate)
         operation = write_note(author, self.group_id, f"note {len(self.said)}")
         self.written.append(operation.id)
         held = {each.id for each in self.said}
@@ -60,16 +59,16 @@ class _World:
         liar = self.chance.choice(self.hostile)
         parents = self.chance.sample(self.said, min(len(self.said), self.chance.choice((0, 0, 1, 2, 4))))
         own = [each for each in self.said if each.author == liar.key]
-        life, number = self.chance.randrange(40), 1
+        incarnation, number = self.chance.randrange(40), 1
         before = self.chance.choice(own) if own and self.chance.random() < 0.5 else None
         if before is not None:
-            life, number = before.log.incarnation[0], before.number + 1
+            incarnation, number = before.log.incarnation[0], before.number + 1
             parents = list({each.id: each for each in (before, *parents)}.values())
-        self.said.append(forge(liar, self.group_id, number, f"lie {len(self.said)}", *parents, life=life))
+        self.said.append(forge(liar, self.group_id, number, f"lie {len(self.said)}", *parents, life=incarnation))
 
     def show(self) -> None:
         """Show an honest member some of all that, with what it follows or without, in some order."""
-        device = self.chance.choice(self.honest)
+        device = self.chance.choice(self.legitimate)
         some = self.chance.sample(self.said, min(len(self.said), self.chance.randint(1, 12)))
         if self.chance.random() < 0.7:
             some = self.with_past(some)
@@ -93,12 +92,12 @@ class _World:
     def exchange(self) -> None:
         """Have honest members give each other all that they have, until nothing changes."""
         before: list[set[OperationId]] = []
-        for each in self.honest:
+        for each in self.legitimate:
             each.wait(AWAITED_US / 1_000_000)  # what waits for operations that never come keeps nothing for ever
-        while before != (held := [self.ids(each) for each in self.honest]):
+        while before != (held := [self.ids(each) for each in self.legitimate]):
             before = held
-            for giver in self.honest:
-                for taker in self.honest:
+            for giver in self.legitimate:
+                for taker in self.legitimate:
                     stored = giver.store.operations.in_order(self.group_id)
                     self.take(taker, [read_operation(each.raw) for each in stored])
 
@@ -112,16 +111,16 @@ def test_honest_members_agree_and_keep_what_honest_members_write(tmp_path: Path,
         if world.chance.random() < 0.1:
             world.exchange()
     world.exchange()
-    one, *others = (world.ids(each) for each in world.honest)
+    one, *others = (world.ids(each) for each in world.legitimate)
     assert all(each == one for each in others), "honest members with the same operations agree"
     assert one >= set(world.written), "what an honest member wrote is everywhere"
-    assert len({each.node.history.digest(world.group_id) for each in world.honest}) == 1
+    assert len({each.node.history.digest(world.group_id) for each in world.legitimate}) == 1
     _check_bounds(world, one)
 
 
 def _check_bounds(world: _World, held: set[OperationId]) -> None:
     operations = {each.id: each for each in world.said if each.id in held}
-    honest = {each.key for each in world.honest}
+    legitimate = {each.key for each in world.legitimate}
     children: dict[OperationId, list[Operation]] = {}
     for each in operations.values():
         before = () if each.previous is None else (each.previous,)
@@ -131,6 +130,6 @@ def _check_bounds(world: _World, held: set[OperationId]) -> None:
         ends = [each for each in operations.values() if each.author == liar.key and each.id not in children]
         assert len({each.log for each in ends}) <= _LOGS, "unfollowed logs are those of its share"
         for each in operations.values():
-            if each.author in honest:
+            if each.author in legitimate:
                 behind = {one.log for one in world.with_past([each]) if one.author == liar.key}
                 assert len(behind) <= _BEHIND, "no honest operation follows more than others take"

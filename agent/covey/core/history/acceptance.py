@@ -29,7 +29,7 @@ from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role, re
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import FIRST_UNJUDGED, KINDS, OperationKind, Place
 from covey.core.history.operation import Operation
-from covey.core.history.shares import Shares
+from covey.core.history.shares import HistoryShares
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.errors import LimitError, MalformedError, NotAllowedError, NotAMemberError, RollbackError
 from covey.limits.history import FORKS_OF_ONE
@@ -98,7 +98,7 @@ class Acceptance:
         self._stored_manifest = manifest
         self._present = present
         self._pinned = pinned
-        self.shares = Shares(operations, self._is_unlimited, self._admins_of)
+        self.shares = HistoryShares(operations, self._is_unlimited, self._admins_of)
         self._named: OrderedDict[ManifestHash, NamedManifest] = OrderedDict()
         """The manifests named last: reading one with 1,000 members takes a Pi milliseconds."""
         self._now: dict[GroupId, tuple[GroupManifest, NamedManifest]] = {}

@@ -27,7 +27,7 @@ class _OfAuthor:
     until_us: int = 0
 
 
-class Awaited:
+class AwaitedLogs:
     """What is awaited, in memory: a restarted device learns it again from what still waits."""
 
     def __init__(self) -> None:

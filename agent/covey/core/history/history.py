@@ -24,14 +24,14 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.messages import GroupSend
 from covey.core.history.acceptance import Acceptance, Accepted, Waits
-from covey.core.history.awaited import Awaited
+from covey.core.history.awaited import AwaitedLogs
 from covey.core.history.bodies import GroupProfile, Merge, read_profile
 from covey.core.history.body import OperationBody
 from covey.core.history.exchange import HistoryExchange
 from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Held, Log, Operation, Remains, read_operation, sign_operation
-from covey.core.history.shares import Shares
+from covey.core.history.shares import HistoryShares
 from covey.core.history.standing import Standing, heads_of, weigh
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
@@ -90,7 +90,7 @@ class History:
             self._present,
             pinned,
         )
-        self._awaited = Awaited()
+        self._awaited = AwaitedLogs()
         self._to_settle: dict[GroupId, set[DeviceKey]] = {}
         """Authors of operations that were taken though they are in no share."""
         self._judged_in = -1
@@ -553,7 +553,7 @@ def _order_of(operation_id: OperationId, held: Held | None) -> tuple[int, Operat
 class _Followed:
     """Which operations of one message others follow that come with them, and are in the shares of their authors."""
 
-    def __init__(self, lowest_first: list[Operation], shares: Shares) -> None:
+    def __init__(self, lowest_first: list[Operation], shares: HistoryShares) -> None:
         self._lowest_first = lowest_first
         self._shares = shares
         self._ids: set[OperationId] | None = None

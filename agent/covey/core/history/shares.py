@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from covey.core.records.history import OperationRecords
 
 
-class Shares:
+class HistoryShares:
     """The shares of the authors of this device's groups."""
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covey.core.crypto import Identity
-from covey.core.history.awaited import Awaited
+from covey.core.history.awaited import AwaitedLogs
 from covey.core.history.bodies import Merge
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.ids import Incarnation, OperationId
@@ -26,7 +26,7 @@ def _operation(author: Identity, number: int = 1, *parents: OperationId) -> Oper
 
 
 def test_a_log_is_awaited_up_to_the_operation_that_another_authors_names() -> None:
-    awaited = Awaited()
+    awaited = AwaitedLogs()
     first, second, third = (_operation(BOB, number) for number in (1, 2, 3))
     awaited.await_for(_operation(ALICE, 1, second.id), [second.id], _NOW)
     assert not awaited.covers(second, _NOW), "nobody knows yet which log it is of"
@@ -36,7 +36,7 @@ def test_a_log_is_awaited_up_to_the_operation_that_another_authors_names() -> No
 
 
 def test_an_author_makes_nobody_await_its_own_logs() -> None:
-    awaited = Awaited()
+    awaited = AwaitedLogs()
     named = _operation(BOB)
     awaited.await_for(_operation(BOB, 1, named.id), [named.id], _NOW)
     awaited.see(named, _NOW)
@@ -44,7 +44,7 @@ def test_an_author_makes_nobody_await_its_own_logs() -> None:
 
 
 def test_what_one_author_waits_for_takes_no_room_from_another() -> None:
-    awaited = Awaited()
+    awaited = AwaitedLogs()
     named = _operation(BOB)
     awaited.await_for(_operation(ALICE, 1, named.id), [named.id], _NOW)
     flood = [OperationId(seeded(f"never {number}")) for number in range(AWAITED + 1)]
@@ -56,7 +56,7 @@ def test_what_one_author_waits_for_takes_no_room_from_another() -> None:
 def test_so_many_bytes_are_taken_for_one_author(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = _operation(BOB), _operation(BOB, 2)
     monkeypatch.setattr("covey.core.history.awaited.BYTES_BEHIND", len(first.raw) - 1)
-    awaited = Awaited()
+    awaited = AwaitedLogs()
     awaited.await_for(_operation(ALICE, 1, second.id), [second.id], _NOW)
     awaited.see(second, _NOW)
     assert awaited.covers(first, _NOW)

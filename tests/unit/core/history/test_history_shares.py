@@ -62,8 +62,8 @@ def test_two_members_that_lift_each_others_limits_take_no_room_from_a_newcomer(m
     carry(ann, ben)
 
 
-def _of_each_life(liar: Device, group_id: GroupId, lives: Iterable[int]) -> list[Operation]:
-    return [forge(liar, group_id, 1, "spam", life=life) for life in lives]
+def _one_log_each(liar: Device, group_id: GroupId, incarnations: Iterable[int]) -> list[Operation]:
+    return [forge(liar, group_id, 1, "spam", life=incarnation) for incarnation in incarnations]
 
 
 def _show_each_other_logs(ann: Device, ben: Device, liars: Sequence[Device], group_id: GroupId) -> Operation:
@@ -96,7 +96,7 @@ def test_what_an_honest_note_follows_is_fetched_over_many_messages(make: Make, m
     monkeypatch.setattr("covey.core.history.exchange.BUNDLE_OPERATIONS", 8)
     ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
     group_id = found(ann, ben, mallory)
-    _take(ann, group_id, *_of_each_life(mallory, group_id, range(LOGS_OF_ONE)))
+    _take(ann, group_id, *_one_log_each(mallory, group_id, range(LOGS_OF_ONE)))
     long = [forge(mallory, group_id, 1, "for ben alone", life=200)]
     for number in range(2, 40):
         long.append(forge(mallory, group_id, number, "for ben alone", long[-1], life=200))
@@ -111,7 +111,7 @@ def test_what_an_honest_note_follows_is_fetched_over_many_messages(make: Make, m
 def test_of_an_authors_logs_the_lowest_ones_are_kept_in_whatever_order_they_come(make: Make) -> None:
     ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
     group_id = found(ann, ben, mallory)
-    logs = _of_each_life(mallory, group_id, range(3 * LOGS_OF_ONE))
+    logs = _one_log_each(mallory, group_id, range(3 * LOGS_OF_ONE))
     for each in logs:
         _take(ann, group_id, each)
     for each in reversed(logs):
@@ -127,7 +127,7 @@ def test_what_is_dropped_uncovers_what_it_followed(make: Make) -> None:
     high = [forge(mallory, group_id, 1, "high", note, life=100 + number) for number in range(LOGS_OF_ONE)]
     _take(ann, group_id, *high)
     assert note.id not in ann.store.operations.heads(group_id)
-    _take(ann, group_id, *_of_each_life(mallory, group_id, range(LOGS_OF_ONE)))
+    _take(ann, group_id, *_one_log_each(mallory, group_id, range(LOGS_OF_ONE)))
     assert note.id in ann.store.operations.heads(group_id)
     assert not _ids(ann, group_id) & {each.id for each in high}
 
@@ -136,14 +136,14 @@ def test_nobody_follows_more_logs_of_one_author_than_others_take(make: Make, mon
     monkeypatch.setattr("covey.core.history.shares.LOGS_BEHIND", LOGS_OF_ONE + 4)
     ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
     group_id = found(ann, ben, mallory)
-    for lives, followed in ((range(100, 100 + LOGS_OF_ONE), LOGS_OF_ONE), (range(LOGS_OF_ONE), 4)):
-        _take(ann, group_id, *_of_each_life(mallory, group_id, lives))
+    for incarnations, followed in ((range(100, 100 + LOGS_OF_ONE), LOGS_OF_ONE), (range(LOGS_OF_ONE), 4)):
+        _take(ann, group_id, *_one_log_each(mallory, group_id, incarnations))
         heads = set(ann.store.operations.heads(group_id))
         written = write_note(ann, group_id, "follows what it may")
         assert len(heads & _logs_heads(ann, mallory, group_id)) == LOGS_OF_ONE - followed
         meet(ann, ben)
         assert ben.store.operations.held(group_id, written.id) is not None
-    more = _of_each_life(mallory, group_id, range(30, 30 + LOGS_OF_ONE + 5))
+    more = _one_log_each(mallory, group_id, range(30, 30 + LOGS_OF_ONE + 5))
     too_much = list[Operation]()
     for number, first in enumerate(range(0, len(more), MAXIMUM_PARENTS - 1), 1):
         followed_ones = (*too_much[-1:], *more[first : first + MAXIMUM_PARENTS - 1])
@@ -161,7 +161,7 @@ def test_what_a_former_member_said_in_vain_is_dropped_beyond_a_small_share(
     group_id = found(ann, ben, mallory)
     known = forge(mallory, group_id, 1, "ann knows it")
     _take(ann, group_id, known)
-    late = [forge(mallory, group_id, 1, "too late", life=life) for life in (10, 11)]
+    late = [forge(mallory, group_id, 1, "too late", life=incarnation) for incarnation in (10, 11)]
     monkeypatch.setattr("covey.core.history.shares.FORMER_AUTHOR_BYTES", len(known.raw) + len(late[0].raw))
     remove(ann, mallory, group_id)
     _take(ann, group_id, *late)
