@@ -79,7 +79,7 @@ def main(readings_in_all: int = READINGS, rounds: int = ROUNDS) -> None:
         build_vault(root / "tiny", 100, 100)
         spark = spark_session("covey bench")
         measure(spark, root, vaults, readings_in_all, rounds)
-        whole_job.measure(spark, root, vaults, root / "tiny", rounds)
+        whole_job.measure(spark, root, vaults, root / "tiny", rounds, min(WARM_UP, 1))
 
 
 def build_vault(vault: Path, per_message: int, total: int) -> None:

@@ -26,19 +26,19 @@ TARGETS = {1_000: 3.5, 100: 2.0}
 _Engine = Callable[[SourceOptions, str], None]
 
 
-def measure(spark: SparkSession, root: Path, vaults: Mapping[int, Path], tiny: Path, rounds: int) -> None:
-    """Run and print, for vaults by readings of a message; the first round does not count."""
+def measure(spark: SparkSession, root: Path, vaults: Mapping[int, Path], tiny: Path, rounds: int, warm_up: int) -> None:
+    """Run and print, for vaults by readings of a message; so many first rounds do not count."""
     engines: dict[str, _Engine] = {
         "local": partial(run_here, trigger_seconds=None),
         "spark": partial(run_on_spark, trigger_seconds=None, spark=spark),
     }
     costs: dict[str, list[Cost]] = {}
-    for number in range(1 + rounds):
+    for number in range(warm_up + rounds):
         for size, vault in ((0, tiny), *vaults.items()):
             taken = {f"{name} {size}": _run(engine, root / name, vault) for name, engine in engines.items()}
             if size:
                 taken[f"copy {size}"] = _copy(spark, root)
-            for name, each in taken.items() if number else ():
+            for name, each in taken.items() if number >= warm_up else ():
                 costs.setdefault(name, []).append(each)
     _print(costs, [*engines], [*vaults])
 
