@@ -28,6 +28,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "history_idle": {"_OPERATIONS": 200, "_QUIET_S": 1.0, "_PARTS_S": 0.2, "_LOOKS_S": 1.0, "_EVERY_S": 0.2},
     "catch_up": {"_OPERATIONS": 300, "_READINGS": 10},
     "orders": {"_TIMES": 2},
+    "releases": {"_GROUPS": 3, "_DEVICES": 4, "_LOOKS": 1},
     "fanout": {"_MEMBERS": 8, "_PROCESSES": 1},
     "content": {"_SIZE": 1_000_000, "_ROUNDS": 1},
     "mailbox": {"_BLOBS": 20_000, "_PULLS": 5},
