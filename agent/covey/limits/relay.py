@@ -5,13 +5,13 @@ from __future__ import annotations
 MAXIMUM_RELAYS = 8
 """Relays of one device at once: each costs a permanent connection, a thread and a subscription."""
 
-WILL_DELAY_US = 45_000_000
+WILL_DELAY_US = 42_000_000
 """How long a relay holds a will back: a device that is back by then was not gone. Never longer than the interval."""
 
-KEEPALIVE_S = 70
+KEEPALIVE_S = 72
 """Keep-alive that a device announces to its relays. A relay publishes the will one and a half of these and
 `WILL_DELAY_US` after the device's last packet: 150 s after a power cut (ADR 114). A device that loses a connection
-notices within two of these, so it is back before its will goes. Batches of a minute make pings unnecessary."""
+notices within two of these. Batches of a minute, which leave every 70 s, make pings unnecessary."""
 
 RESUBSCRIBE_US = 300_000_000
 """How long a relay delivers nothing, while answers are missing, before its inbox is subscribed again: for 330 bytes."""
