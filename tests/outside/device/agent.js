@@ -157,7 +157,7 @@ class Device {
     const [to] = this.collectors()
     if (!to) return null
     const raw = this.links.write('PRESENCE', to, null, encode([counter, GONE, BEAT_S, []]))
-    return { topic: TOPIC + to, payload: envelopes.seal(raw, this.noiseOf(to)), delay: Math.min(45, BEAT_S) }
+    return { topic: TOPIC + to, payload: envelopes.seal(raw, this.noiseOf(to)), delay: Math.min(42, BEAT_S) }
   }
 
   beat(state) {
