@@ -24,6 +24,7 @@ from covey.core.history.body import OperationBody
 from covey.core.history.history import History
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
+from covey.core.history.shares import HistoryShares
 from covey.core.history.standing import Standing
 from covey.core.ids import Incarnation, OperationId
 from covey.core.wire.message import MessageType
@@ -267,25 +268,13 @@ def _forgiving(what: str) -> Callable[..., object]:
     return judged
 
 
-def _forgetful(ask: Callable[..., object]) -> Callable[..., object]:
-    """Return asking that remembers nothing that it was too early to ask for."""
-
-    def asked(exchange: HistoryAsking, *arguments: Any, **named: Any) -> object:
-        exchange._wanted.clear()
-        sends = ask(exchange, *arguments, **named)
-        exchange._wanted.clear()
-        return sends
-
-    return asked
-
-
 _shapes = OperationTables.shapes
 _MISTAKES = {
     "heights are not looked at": (Acceptance, "judge", _forgiving("one above its highest parent")),
     "who is not listed may write": (Acceptance, "judge", _forgiving("does not allow its author to write")),
     "any operation may be the one before": (Acceptance, "judge", _forgiving("does not name its predecessor")),
     "bodies of another shape are taken": (Acceptance, "judge", _forgiving("note: ")),
-    "what is in no share is kept": (History, "_settle", lambda *_: None),
+    "every rival is kept": (HistoryShares, "has_number", lambda *_: True),
     "signatures are not looked at": (
         history_module,
         "read_operation",
@@ -302,7 +291,6 @@ _MISTAKES = {
         lambda history, group_id, *_: history._records.operations.heads(group_id),
     ),
     "nobody requests what is missing": (HistoryAsking, "ask", lambda *_, **__: []),
-    "what was asked for too early is forgotten": (HistoryAsking, "ask", _forgetful(HistoryAsking.ask)),
     "what came late is followed": (
         OperationTables,
         "shapes",
