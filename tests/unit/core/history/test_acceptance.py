@@ -204,6 +204,7 @@ def test_nothing_names_what_rivals_come_to_together() -> None:
         assert judged.manifest
 
 
+@pytest.mark.slow
 def test_a_thousand_members_that_were_restored_three_times_each_still_write() -> None:
     """All of them once shared 2,048 logs."""
     restored = [identity(f"member {number}") for number in range(MAXIMUM_MEMBERS)]
