@@ -127,6 +127,15 @@ def test_the_failures_of_a_wave_count_over_all_groups_and_stop_it_in_each(fleet:
         assert (found.state, len(found.accepted), found.failed) == ("finished", 3, ())
 
 
+def test_the_lowest_bound_that_operators_named_holds_for_all_groups(fleet: OperatedFleet) -> None:
+    with _operator(fleet, fleet.laptop) as laptop:
+        found = laptop.begin("6,100%", stop=30)
+        resume(laptop.opened, laptop.scope.groups[:1], found.id, 10, accept=False)
+    fleet.report(fleet.laptop, failing=sorted(_given(fleet, fleet.laptop))[:1])
+    with _operator(fleet, fleet.laptop) as laptop:
+        assert laptop.go_on(found.id).state == "stopped", "1 of 6"
+
+
 def test_the_phone_continues_after_the_second_wave_and_nobody_gets_it_twice(fleet: OperatedFleet) -> None:
     assert fleet.phone is not None
     with _operator(fleet, fleet.laptop) as laptop:
