@@ -34,7 +34,7 @@ def main() -> None:
     chance = random.Random(1)
     manifest, issuer = crowd(_MEMBERS, chance)
     recipient = next(each for each in manifest.members if each.keys.signing_public != issuer.signing_public)
-    with TemporaryDirectory(dir=Path.cwd()) as folder:
+    with TemporaryDirectory(dir="/var/tmp") as folder:
         empty = SqliteStore(Path(folder) / "empty.sqlite", Incarnation(secrets.token_bytes(8)), _BOUND)
         alone = _seconds(issuer, empty)
         store = SqliteStore(Path(folder) / "state.sqlite", Incarnation(secrets.token_bytes(8)), _BOUND)

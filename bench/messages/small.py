@@ -37,7 +37,7 @@ _SAVE_EACH_CHANGE = {"autosave_on_changes": "true", "autosave_interval": "1"}
 
 def main() -> None:
     """Print the three rates, and the ratios of each round."""
-    with TemporaryDirectory(dir=Path.cwd()) as folder, ExitStack() as stack:  # on a disk: /tmp may be memory
+    with TemporaryDirectory(dir="/var/tmp") as folder, ExitStack() as stack:  # on a disk: /tmp may be memory
         place = Path(folder)
         broker = stack.enter_context(Broker(place / "broker"))
         sender = stack.enter_context(_pair(place, broker))

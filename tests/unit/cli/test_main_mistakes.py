@@ -74,7 +74,7 @@ def test_no_group_no_relay(alone: Here) -> None:
     assert "this device is in no group" in alone.fails("message", "send", "--text", "x", code=1)
     assert "covey relay serve" in alone.fails("run", code=78)
     assert "in no group: covey join CODE, or covey group create" in alone.ok("fleet")
-    assert "no relay is set" in alone.fails("invite", code=78)
+    assert "this device is in no group" in alone.fails("invite", code=1)
     (alone.state / "empty").touch()
     code = ("4711-apple-river-zoo-k3xq7bm2@127.0.0.1:1", "--enrolment-password-file", str(alone.state / "empty"))
     assert "empty is empty" in alone.fails("join", *code, code=2)  # before anybody is asked

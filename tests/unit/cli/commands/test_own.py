@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from covey.app.device.device import find_state, open_device
-from covey.core.group.manifest import read_manifest
-from covey.core.ids import key_from_text
+from covey.core.crypto import DeviceKeys
+from covey.core.group.manifest import Member, read_manifest
+from covey.core.ids import DeviceKey, NoisePublic, key_from_text
 from covey.limits.personal import MAXIMUM_PREFERENCE_VALUE_BYTES
 from tests.command import Here
 
@@ -117,9 +118,9 @@ def test_groups_with_one_other_device_go_with_it(laptop: Here, tmp_path: Path) -
 def test_an_old_device_is_retired(laptop: Here, tmp_path: Path) -> None:
     keys = Here(tmp_path, "old").json("key", "show")
     assert "that is this device" in laptop.covey("own", "retire", "laptop", "--yes").stderr
-    personal, shared = laptop.json("group", "show")["group_id"], laptop.json("group", "create")["group_id"]
-    for group_id in (personal, shared):
-        laptop.ok("group", "add", keys["signing_key"], keys["noise_key"], "--label", "old", "--group", group_id)
+    _list_among_own(laptop, keys, "old")
+    shared = laptop.json("group", "create")["group_id"]
+    laptop.ok("group", "add", keys["signing_key"], keys["noise_key"], "--label", "old", "--group", shared)
     admins = _group_of_somebody_else(tmp_path, laptop, keys)
     assert laptop.covey("own", "retire", "old").code == 2, "nobody is there to ask"
     said = laptop.ok("own", "retire", "old", "--yes")
@@ -130,6 +131,15 @@ def test_an_old_device_is_retired(laptop: Here, tmp_path: Path) -> None:
     assert [each["label"] for each in laptop.json("own", "devices")] == ["laptop"]
     assert [each["label"] for each in laptop.json("group", "members", "--group", shared)] == ["laptop"]
     assert len(laptop.json("group", "members", "--group", admins)) == 3
+
+
+def _list_among_own(here: Here, keys: dict[str, str], label: str) -> None:
+    """Let a device into the group of own devices, as `covey own link` does where both are there."""
+    signing, noise = key_from_text("sign", keys["signing_key"]), key_from_text("noise", keys["noise_key"])
+    newcomer = Member(DeviceKeys(DeviceKey(signing), NoisePublic(noise)), label)
+    with open_device(find_state(str(here.state))) as device, device.store.transaction():
+        [personal] = device.node.groups.joined()
+        device.node.actions.add_device(personal.group_id, newcomer, "", device.now())
 
 
 def _group_of_somebody_else(folder: Path, *members: Here | dict[str, str]) -> str:
