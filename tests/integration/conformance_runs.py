@@ -1,0 +1,67 @@
+"""What the tests of `covey conformance` share: how it is run, and the devices that it tests."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from covey.app.conformance.testing import STEPS, check_device
+from tests.meta.source_tree import ROOT
+
+LONGEST_S = 500
+COVEY = (sys.executable, "-P", "-m", "covey.cli.main")
+DEVICE = (sys.executable, "-P", "-m", "tests.integration.tested_device")
+BOARD = (sys.executable, "-P", "-m", "tests.integration.tested_board")
+ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'agent'}", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+
+
+def check_agent(role: str, *breaks: str, wait_s: int = 30) -> tuple[int, dict[str, Any]]:
+    """Test the agent; return the exit code and the document."""
+    return result_of(role, [*device_of(role), *breaks], wait_s)
+
+
+def device_of(role: str) -> list[str]:
+    if role == "board":
+        return [*BOARD, "{state}", "{line}"]
+    return [*DEVICE, role, "{state}", "{invite}", *(["line={line}"] if role == "gateway" else [])]
+
+
+def result_of(role: str, device: Sequence[str], wait_s: int) -> tuple[int, dict[str, Any]]:
+    done = subprocess.run(
+        [
+            *(*COVEY, "conformance", "--role", role, "--timeout", str(wait_s), "--json", "--"),
+            *device,
+        ],
+        cwd=ROOT,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def sentences(document: dict[str, Any], verdict: str) -> dict[str, str]:
+    return {each["check"]: each["seen"] for each in document["checks"] if each["verdict"] == verdict}
+
+
+def name_mistakes(
+    monkeypatch: pytest.MonkeyPatch, role: str, breaks: Sequence[str], steps: Sequence[str], expected: dict[str, str]
+) -> None:
+    """Check that a test of some steps names the mistakes of a device; the others would wait as long as they may."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    taken = [each for each in STEPS[role] if each[1] in steps]
+    assert len(taken) == len(steps)
+    found = check_device(role, "127.0.0.1:0", [*device_of(role), *breaks], 12, lambda _: None, steps=taken)
+    assert not found.conformant
+    failed = sentences(found.document(), "fail")
+    wrong = {check: failed.get(check, "") for check in expected if expected[check] not in failed.get(check, "")}
+    assert wrong == {}, found.document()
