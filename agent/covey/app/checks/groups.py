@@ -1,4 +1,4 @@
-"""Checks of groups: somebody to talk to, and whether members agree on who is in a group and on its history."""
+"""Checks of groups: is there another member, and do the members agree on the list of members and the history?"""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def group(device: Examined) -> Iterator[Seen]:
 
 
 def agreement(device: Examined) -> Iterator[Seen]:
-    """Whether members agree on who is in the group: what each has last said of it, and what this device lacks."""
+    """Compare the list of members with those that other members reported, and name what this device lacks."""
     from covey.core.group.manifest import read_manifest
 
     missing = "the agent requests what is missing; check that the relay is up and another member is online"
@@ -113,7 +113,7 @@ def _who_agrees(found: AgreementStatus, labels: dict[str, str]) -> str:
 
 
 def history(device: Examined) -> Iterator[Seen]:
-    """Whether members hold the same history, what is being fetched, and who has proved not to be honest in it."""
+    """Compare the history with that of other members; name what is being fetched, and authors who forked their log."""
     from covey.core.group.device_labels import DeviceLabels
     from covey.core.ids import GroupId, labelled_name
 

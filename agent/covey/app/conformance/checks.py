@@ -166,7 +166,7 @@ MAILBOX = (
     Requirement("discreet", _MAILBOX, "tell nobody else what a device has asked for"),
     Requirement("refuses", _MAILBOX, "refuse with an ERROR what it may not do, by the code of its section"),
     Requirement("silent-errors", _MAILBOX, "answer no ERROR"),
-    Requirement("shares", _MAILBOX, "take no more of one sender than leaves the others their shares"),
+    Requirement("shares", _MAILBOX, "refuse blobs beyond one sender's share, so that others have room"),
     Requirement("durable", _MAILBOX, "hold after SIGKILL every blob and cursor that it has acknowledged"),
     Requirement("revocation", _MAILBOX, "confirm a removal, and ignore the removed device from then on"),
 )

@@ -146,7 +146,7 @@ def _set(test: DeviceTest) -> None:
 
 
 def _approve_order(test: DeviceTest, operation: Operation) -> None:
-    """Count who has signed the device's order, before and after the companion approves it."""
+    """Have the companion approve the device's order, and check that the order then counts, at every member."""
     pins = Pins(frozenset({test.peer.key, test.companion.key}), _THRESHOLD)
     _by_companion(test, Approval(operation.id))
     counts = test.peer.counts(test.group_id, operation, pins)

@@ -196,7 +196,7 @@ class Peer:
         self._relay.muted = muted
 
     def open_code(self, invite: Invite) -> str:
-        """Let in whoever comes by the words of a new code, in the place of an invite; return the code.
+        """Admit the device that joins by a new word code, and give it the invite; return the code.
 
         Raises:
             MissingPackageError: a package that codes need is not there.

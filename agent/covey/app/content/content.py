@@ -284,7 +284,7 @@ def make_room(device: Device, size: int) -> None:
     """
     used, quota, content = _check_quota(device, size), _quota(device), device.store.content
     with device.store.transaction():
-        for each in _may_go(device):  # anew: another command may have pinned one
+        for each in _may_go(device):  # ask again: another command may have pinned a file
             if used + size <= quota:
                 break
             content.drop(each.hash)

@@ -150,7 +150,7 @@ def orders(device: Device, manifest: GroupManifest) -> list[OrderEntry]:
 
 
 def given(device: Device, manifest: GroupManifest, kinds: Iterable[OperationKind]) -> list[Operation]:
-    """Return the orders of some kinds that somebody gave who may be an operator; void and deleted ones are left out."""
+    """Return the orders of some kinds by possible operators, without void and deleted ones."""
     here = device.store.operations
     nodes = list(here.nodes(manifest.group_id))
     orders = [each for kind in kinds for each in _weighed(device, manifest, kind, nodes).orders]
