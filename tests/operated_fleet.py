@@ -95,14 +95,14 @@ class OperatedFleet:
         """Bring what the laptop has of groups to the phone, of histories these kinds."""
         assert self.phone is not None, "there is a phone"
         with self.open(self.laptop) as here, self.open(self.phone) as there, there.store.transaction():
-            for group_id, manifest_hash, raw in here.store.groups.manifests():
-                manifest = read_manifest(raw)
-                if group_id in groups and not there.store.groups.has_manifest(group_id, manifest_hash):
-                    there.store.groups.save_manifest(group_id, manifest_hash, manifest.version, raw, 0)
-                secret = here.store.groups.secret(group_id, manifest.epoch_id)
-                if group_id in groups and secret is not None:
-                    there.store.groups.save_secret(group_id, manifest.epoch_id, secret, 0)
             for group_id in groups:
+                for raw in here.store.groups.manifests_from(group_id, 1):
+                    manifest = read_manifest(raw)
+                    if not there.store.groups.has_manifest(group_id, manifest.hash):
+                        there.store.groups.save_manifest(group_id, manifest.hash, manifest.version, raw, 0)
+                    secret = here.store.groups.secret(group_id, manifest.epoch_id)
+                    if secret is not None:
+                        there.store.groups.save_secret(group_id, manifest.epoch_id, secret, 0)
                 for stored in here.store.operations.of_kinds_after(group_id, [*kinds], 0, _ALL):
                     if there.store.operations.raw(group_id, stored.id) is None:
                         there.store.operations.add(read_operation(stored.raw, verify=False), 1, here.now().wall_us)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from covey.app.orders.fleet import Scope, administered, shared_groups
+from covey.app.orders.fleet import Scope, administered, commanded, shared_groups
+from covey.app.wording import count
 from covey.cli.grammar import group_option
 from covey.core.ids import printable
 from covey.errors import LocalError, UsageError
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
     from covey.core.group.manifest import GroupManifest
 
 
+_SHOWN = 8
+
+
 def scope_options(parser: Parser) -> None:
     """Add --group and --fleet."""
     group_option(parser)
     parser.add_argument(
-        "--fleet", action="store_true", help="all groups in which this device is an operator, but no public ones"
+        "--fleet", action="store_true", help="all groups of your fleet in which this device is an operator"
     )
 
 
@@ -35,14 +39,14 @@ def pick_scope(device: Device, group: str | None, *, fleet: bool) -> Scope:
         return named
     if len(shared_groups(device)) < 2:
         return Scope((device.pick_group(None),))
-    found = administered(device)
+    found = commanded(device)
     if len(found) < 2:
         return Scope((device.pick_group(None),))
     if not sys.stdin.isatty():
         known = ", ".join(each.group_id.hex()[:8] for each in found)
         raise LocalError(
             f"which group? this device is an operator in {len(found)}",
-            hint=f"--fleet for all of them, or --group with one of: {known}",
+            hint=f"--fleet for all of your fleet, or --group with one of: {known}",
         )
     return _asked(device, found)
 
@@ -65,11 +69,27 @@ def _named(device: Device, group: str | None, *, fleet: bool) -> Scope | None:
         return Scope((device.pick_group(group),))
     if not fleet:
         return None
-    found = administered(device)
-    if not found:
+    return _fleet(device)
+
+
+def _fleet(device: Device) -> Scope:
+    """Return the groups of the fleet, and say which ones this device could order something as well."""
+    found, orders = administered(device), commanded(device)
+    if not orders:
         raise LocalError(
             "this device is an operator in none of its groups",
             hint="approve it on the devices that should obey it: covey config set operations.operators KEY",
+        )
+    if not found:
+        raise LocalError(
+            "none of the groups in which this device is an operator belongs to your fleet: others created them",
+            hint="'covey group list' shows them; to add one: covey group add-to-fleet --group GROUP",
+        )
+    if left_out := [each.group_id.hex()[:8] for each in orders if each not in found]:
+        which = f"{', '.join(left_out[:_SHOWN])}{' …' if len(left_out) > _SHOWN else ''}"
+        print(
+            f"{count(len(left_out), 'group')} not of your fleet left out: {which} ('covey group list' says why)",
+            file=sys.stderr,
         )
     return Scope(found, fleet=True)
 
@@ -79,10 +99,12 @@ def _asked(device: Device, found: tuple[GroupManifest, ...]) -> Scope:
         title = device.node.history.profile(each.group_id).title
         name = f"{each.group_id.hex()[:8]} {printable(title)}".rstrip()
         print(f"{number:>3}  {name}, {len(each.members)} members", file=sys.stderr)
-    print(f"which group? [1-{len(found)}, or all] ", end="", file=sys.stderr, flush=True)
+    print(f"which group? [1-{len(found)}, or all of your fleet] ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline().strip().lower()
     if answer == "all":
-        return Scope(found, fleet=True)
+        return _fleet(device)
     if answer.isdecimal() and 1 <= int(answer) <= len(found):
         return Scope((found[int(answer) - 1],))
-    raise UsageError(f"'{printable(answer, 20)}' is not a choice", hint="nothing was changed; --fleet means all")
+    raise UsageError(
+        f"'{printable(answer, 20)}' is not a choice", hint="nothing was changed; --fleet means all of your fleet"
+    )

@@ -161,13 +161,13 @@ def installers(device: Examined) -> Iterator[Seen]:
 def releases(device: Examined) -> Iterator[Seen]:
     """Releases that an operator's device knows, and that wait for a person."""
     from covey.app.device.pins import somebody_is_pinned
-    from covey.app.orders.fleet import administered
+    from covey.app.orders.fleet import commanded
     from covey.app.orders.release_reports import described, given_releases
 
     if not somebody_is_pinned(device.opened):
         yield Level.SKIPPED, "this device obeys no operator", ""
         return
-    groups = administered(device.opened)
+    groups = commanded(device.opened)
     if not groups:
         yield Level.SKIPPED, "this device is not an operator", ""
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from covey.app.device.device import Device
 from covey.app.device.known_labels import own_label
 from covey.app.groups.documents import Own, OwnDevice, OwnGroupEntry, OwnGroupEvent, OwnPreference, OwnPreferenceEvent
+from covey.app.groups.fleet_groups import PREFERENCE, FleetGroups
 from covey.app.groups.groups import change_group, removal
 from covey.app.groups.own_devices import own_devices
 from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role
@@ -111,6 +112,8 @@ def retire(device: Device, retired: DeviceKey) -> Retired:
     personal = personal_group(device)
     with device.store.transaction():
         own_devices(device).speak_for(retired, device.now())
+        for each in _created_by(device, retired):
+            device.node.history.write(personal.group_id, Preference(each.group_id, PREFERENCE, "yes"), device.now())
     change_group(device, personal, removal(retired))
     found = Retired([], [])
     for group in [each for each in device.node.groups.joined() if each.member(retired) is not None]:
@@ -120,6 +123,29 @@ def retire(device: Device, retired: DeviceKey) -> Retired:
         else:
             found.listed.append((group, _removing(device, group, retired)))
     return found
+
+
+def _created_by(device: Device, retired: DeviceKey) -> list[GroupManifest]:
+    """Return the groups of the fleet that a device created: they stay in the fleet without it."""
+    fleet = FleetGroups(device)
+    return [each for each in device.node.groups.joined() if fleet.judge(each)[0] and fleet.creator(each) == retired]
+
+
+def set_fleet(device: Device, group: GroupManifest, *, belongs: bool) -> None:
+    """Add a group to the fleet of all of the person's devices, or remove it.
+
+    Raises:
+        UsageError: it is public, or that of the own devices.
+        LocalError: there is no group of own devices.
+    """
+    if belongs and group.mode is Mode.PUBLIC:
+        raise UsageError("a public group cannot belong to a fleet", hint="anyone can join it and read your orders")
+    if group.mode is Mode.PERSONAL:
+        raise UsageError("the group of your own devices is not part of the fleet", hint="it keeps the fleet's plans")
+    personal = personal_group(device)
+    with device.store.transaction():
+        said = Preference(group.group_id, PREFERENCE, "yes" if belongs else "no")
+        device.node.history.write(personal.group_id, said, device.now())
 
 
 def _removing(device: Device, group: GroupManifest, retired: DeviceKey) -> str:

@@ -43,7 +43,8 @@ _FETCH_S = 600.0
 class Continued:
     """A plan whose order was given in further groups; the ids of groups, in hex.
 
-    `given`: now. `later`: those with a later setting, which stays. `absent`: those in which this device is no operator.
+    `given`: now. `later`: those with a later setting, which stays. `absent`: those in which this device is no operator,
+    or that are not of its fleet.
     """
 
     id: str
@@ -53,13 +54,13 @@ class Continued:
 
 
 def absent(device: Device, plan: KnownPlan) -> tuple[GroupId, ...]:
-    """Return the groups of a plan in which this device is no operator."""
+    """Return the groups of a plan in which this device is no operator, or that are not of its fleet."""
     here = {group.group_id for group in administered(device)}
     return tuple(each for each in plan.groups if each not in here)
 
 
 def lacking(device: Device, plan: KnownPlan) -> list[GroupManifest]:
-    """Return the groups of a plan in which this device is an operator, and which lack its order (rule 1)."""
+    """Return the groups of a plan that this device administers, and that lack its order (rule 1)."""
     found = []
     for group in administered(device):
         if group.group_id in plan.groups:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from covey.app.groups.groups import pick_device, removal
+from covey.app.groups.fleet_groups import FleetGroups
+from covey.app.groups.groups import mode_name, pick_device, removal
 from covey.app.groups.own import personal_group
 from covey.app.history.writing import all_or_nothing, check_note, write_together
 from covey.app.orders.operators import operator_keys, selected
@@ -35,10 +36,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The groups that a person means; `fleet`: all that this operator administers, as one plan."""
+    """The groups that a person means; `fleet`: all of the fleet (`fleet_groups.py`), as one plan."""
 
     groups: tuple[GroupManifest, ...]
     fleet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group of this device.
+
+    `operator`: whether this device is one in it. `fleet`: whether the group belongs to the fleet, and `why`.
+    """
+
+    group_id: str
+    title: str
+    mode: str
+    members: int
+    operator: bool
+    fleet: bool
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +75,35 @@ class Together:
     plan: str | None = None
 
 
-def administered(device: Device) -> tuple[GroupManifest, ...]:
-    """Return the groups in which this device is an operator, by what its owner has pinned: its fleet.
-
-    Public groups are left out: strangers let themselves in, under any label, and would read what is ordered.
-    """
-    own = device.node.identity.signing_public
-    groups = (each for each in shared_groups(device) if each.mode is not Mode.PUBLIC)
-    return tuple(group for group in groups if own in operator_keys(device, group))
-
-
 def shared_groups(device: Device) -> tuple[GroupManifest, ...]:
     """Return the groups of this device, without that of the person's own devices."""
     return tuple(each for each in device.node.groups.joined() if each.mode is not Mode.PERSONAL)
+
+
+def commanded(device: Device) -> tuple[GroupManifest, ...]:
+    """Return the groups in which this device is an operator, by what its owner has pinned, without public ones."""
+    own = device.node.identity.signing_public
+    private = (each for each in shared_groups(device) if each.mode is not Mode.PUBLIC)
+    return tuple(group for group in private if own in operator_keys(device, group))
+
+
+def administered(device: Device) -> tuple[GroupManifest, ...]:
+    """Return the groups of the fleet in which this device is an operator."""
+    fleet = FleetGroups(device)
+    return tuple(group for group in commanded(device) if fleet.judge(group)[0])
+
+
+def listed_groups(device: Device) -> list[ListedGroup]:
+    """Return all groups of this device."""
+    fleet, own = FleetGroups(device), device.node.identity.signing_public
+    found = []
+    for group in device.node.groups.joined():
+        belongs, why = fleet.judge(group)
+        title = device.node.history.profile(group.group_id).title
+        is_operator = group.mode is not Mode.PERSONAL and own in operator_keys(device, group)
+        entry = group.group_id.hex(), title, mode_name(group.mode), len(group.members), is_operator, belongs, why
+        found.append(ListedGroup(*entry))
+    return found
 
 
 def targets(groups: Sequence[GroupManifest], selector: str) -> list[Targets]:

@@ -12,7 +12,7 @@ from covey.app.documents import to_json
 from covey.app.groups import groups
 from covey.app.groups.ban_targets import pick_target
 from covey.app.groups.groups import MODES, Decided, pick_member
-from covey.app.groups.own import follows
+from covey.app.groups.own import follows, set_fleet
 from covey.app.groups.requests import SyncingGroup, syncing_groups
 from covey.app.history.writing import describe_group, group_profile, read_picture
 from covey.app.orders import fleet, operators
@@ -37,13 +37,16 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
-    actions = parser.add_actions()
+    actions = parser.add_actions(default="list")
     create = actions.add("create", _create, "create a group with this device as its only member", examples=_CREATE)
     create.add_argument(
         "--mode", choices=MODES, default="invites-only", help="who may change the group (default: invites-only)"
     )
     create.add_argument("--with", dest="invited", metavar="KEY", help="one-to-one: signing key of the other device")
     _capability_option(create, "role of this device in the group, e.g. collector")
+    listing = actions.add(
+        "list", on_device(_list), "list this device's groups, and which belong to your fleet", also=["ls"]
+    )
     actions.add("show", _show, "show a group, its members and its mode")
     actions.add("members", _members, "list the members with their fingerprints")
     actions.add("log", _log, "list every version of a group and its changes")
@@ -65,6 +68,8 @@ def add_arguments(parser: Parser) -> None:
     )
     operator.add_argument("--label", metavar="TEXT", help="name for people (default: the member's label)")
     former = actions.add("remove-operator", on_device(_remove_operator), "remove an operator from all these devices")
+    actions.add("add-to-fleet", on_device(_add_to_fleet), "have --fleet include a group that others created")
+    actions.add("remove-from-fleet", on_device(_remove_from_fleet), "have --fleet leave out a group")
     profile = actions.add("profile", _profile, "show or change a member's label and roles, or the group's title")
     profile.add_argument("device", nargs="?", metavar="DEVICE", help=f"{_MEMBER} (default: this device)")
     profile.add_argument("--label", help="new label")
@@ -90,7 +95,7 @@ def add_arguments(parser: Parser) -> None:
     for action in (remove, ban, leave, destroy):
         action.add_argument("--yes", action="store_true", help="do not ask")
     for action in dict.fromkeys(parser.actions.values()):
-        if action is not create:
+        if action not in {create, listing}:
             (scope_options if action is remove else group_option)(action)
         json_option(action)
 
@@ -109,6 +114,46 @@ def _create(options: argparse.Namespace) -> None:
     with open_device(options) as device:
         manifest = groups.create_group(device, tuple(options.capability), options.mode, options.invited)
         _show_group(device, manifest, options)
+
+
+def _list(device: Device, options: argparse.Namespace) -> None:
+    found = fleet.listed_groups(device)
+    if options.json:
+        print_json([to_json(each) for each in found])
+        return
+    rows = [
+        (
+            each.group_id[:8],
+            printable(each.title, 40),
+            each.mode,
+            str(each.members),
+            "yes" if each.operator else "",
+            f"{'yes' if each.fleet else 'no'}: {each.why}",
+        )
+        for each in found
+    ]
+    print_table(["group", "title", "mode", "members", "operator", "fleet"], rows)
+
+
+def _add_to_fleet(device: Device, options: argparse.Namespace) -> None:
+    _set_fleet(device, options, belongs=True)
+
+
+def _remove_from_fleet(device: Device, options: argparse.Namespace) -> None:
+    _set_fleet(device, options, belongs=False)
+
+
+def _set_fleet(device: Device, options: argparse.Namespace, *, belongs: bool) -> None:
+    group = device.pick_group(options.group)
+    set_fleet(device, group, belongs=belongs)
+    if options.json:
+        print_json({"group_id": group.group_id.hex(), "fleet": belongs})
+        return
+    name = group.group_id.hex()[:8]
+    if belongs:
+        print(f"group {name} belongs to your fleet: all its members can read what you order with --fleet")
+    else:
+        print(f"group {name} is not part of your fleet: --fleet leaves it out")
 
 
 def _show(options: argparse.Namespace) -> None:

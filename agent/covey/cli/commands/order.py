@@ -278,7 +278,7 @@ def _continue(device: Device, options: argparse.Namespace) -> None:
     for groups, what in (
         (found.given, f"plan {short} given in"),
         (found.later, "not given, because a later setting is there:"),
-        (found.absent, "not given, because this device is not an operator there:"),
+        (found.absent, "not given, because this device is not an operator there, or they are not of your fleet:"),
     ):
         if groups:
             print(f"{what} {count(len(groups), 'group')}: {', '.join(each[:8] for each in groups)}")

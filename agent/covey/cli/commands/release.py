@@ -152,7 +152,10 @@ def _complete(device: Device, scope: Scope, name: str) -> None:
         return
     if names := [each.hex()[:8] for each in absent(device, known)]:
         which = ", ".join(names)
-        print(f"warning: not an operator in {which}: the waves leave out their devices", file=sys.stderr)
+        print(
+            f"warning: not an operator in {which}, or not of your fleet: the waves leave out their devices",
+            file=sys.stderr,
+        )
     with ProgressLine() as line:
         announced = announce_release(device, known, lambda done: line.show(f"file: {size_text(done)}"))
     if announced:
