@@ -17,8 +17,9 @@ from tempfile import TemporaryDirectory
 from bench.processes import await_ready, feed, go, start
 from broker_conf.mosquitto import Broker
 from covey.adapters.state_folder import StateFolder
-from covey.app.content.content import fetch_file, put_file
+from covey.app.content.content import fetch_file
 from covey.app.content.file_offers import GroupFile, pick_offer
+from covey.app.content.offering import put_file
 from covey.app.device.device import Device as OpenDevice
 from covey.app.device.device import open_device
 from covey.core.group.manifest import GroupManifest

@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 from bench.files.content import offered
 from bench.groups.catch_up import percentile, times
 from covey.adapters.state_folder import StateFolder
-from covey.app.content.content import delete_copy, fetch_file, put_file
+from covey.app.content.content import delete_copy, fetch_file
+from covey.app.content.offering import put_file
 from covey.app.device.device import open_device
 from covey.errors import LocalError
 from demo.device import Device

@@ -27,7 +27,8 @@ from broker_conf.mosquitto import Broker
 from broker_conf.mosquitto.broker import free_port
 from covey.adapters.patches import make_patch
 from covey.adapters.state_folder import StateFolder
-from covey.app.content.content import fetch_file, put_file
+from covey.app.content.content import fetch_file
+from covey.app.content.offering import put_file
 from covey.app.device.device import open_device
 from covey.limits.content import MAXIMUM_CONTENT_BYTES
 from demo.device import COVEY, Device

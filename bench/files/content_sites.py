@@ -21,7 +21,8 @@ from bench.files.content import offered
 from broker_conf.mosquitto import Broker
 from broker_conf.mosquitto.broker import free_port
 from covey.adapters.state_folder import StateFolder
-from covey.app.content.content import ask_for_file, put_file
+from covey.app.content.content import ask_for_file
+from covey.app.content.offering import put_file
 from covey.app.device.device import open_device
 from demo.device import Device
 from demo.wire_tap import WireTap

@@ -16,8 +16,9 @@ from tempfile import TemporaryDirectory
 from covey.app.device.device import Device
 from covey.app.orders.fleet import Scope, administered
 from covey.app.orders.release_reports import release
-from covey.app.orders.releases import begin, go_on, plan_release, read_waves
+from covey.app.orders.releases import Part, begin, go_on, plan_release, read_waves
 from tests.operated_fleet import OperatedFleet
+from tests.sealed import sealed
 
 _GROUPS, _DEVICES, _LOOKS = 127, 100, 5
 _HOUR_US = 3_600_000_000
@@ -48,7 +49,7 @@ def _measure(fleet: OperatedFleet, groups: int) -> None:
 def _begin(device: Device) -> str:
     scope = Scope(administered(device), fleet=True)
     plans = plan_release(device, scope.groups, "all", read_waves("1,1%,10%,100%"), 2, _HOUR_US, 0, 0)
-    parts = [(group, plan, {"group": group.group_id.hex(), "file": "f" * 64}) for group, plan in plans]
+    parts = [Part(group, plan, sealed(device, group)) for group, plan in plans]
     return begin(device, scope, "install", parts, "all").id
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from covey.app.orders.fleet import Scope
 from covey.app.orders.release_reports import Release, release
-from covey.app.orders.releases import begin, go_on, plan_release, read_waves
+from covey.app.orders.releases import Part, begin, go_on, plan_release, read_waves
 from covey.core.history.kinds import OperationKind
+from tests.sealed import sealed
 from tests.sim.released import Pump, ReleaseWorld
 
 _STEPS = 240
@@ -26,8 +27,7 @@ def _released(world: ReleaseWorld, version: str) -> Release:
     opened = world.opened(world.operator)
     scope = Scope((world.group,))
     [(group, plan)] = plan_release(opened, scope.groups, "all", read_waves("1%,10%,100%"), 2, _PATIENCE_US, 0, 0)
-    arguments = {"group": world.group.group_id.hex(), "file": "f" * 64}
-    found = begin(opened, scope, "pump", [(group, plan, arguments)], "all")
+    found = begin(opened, scope, "pump", [Part(group, plan, sealed(opened, group))], "all")
     for step in range(_STEPS):
         if found.state in {"finished", "stopped"}:
             break

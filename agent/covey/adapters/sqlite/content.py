@@ -14,7 +14,7 @@ from covey.core.history.files import HASH_BYTES, ContentReference
 from covey.core.ids import ContentHash, DeviceKey, GroupId, OperationId
 from covey.core.now import Now
 from covey.errors import StorageError
-from covey.limits.content import CHUNK_BYTES, MAXIMUM_HOLDERS, REFETCH_US
+from covey.limits.content import CHUNK_BYTES, MAXIMUM_HOLDERS, OFFERED_WITHIN_US, REFETCH_US
 from covey.ports import GivenFile
 
 DAMAGED_FILES = "content_damaged_files"
@@ -27,6 +27,8 @@ class ContentState(IntEnum):
     WANTED = 0
     HERE = 1
     REFUSED = 2
+    SEALED = 3
+    """Made here, and not offered to anybody yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ class ContentTable:
     def want(self, group_id: GroupId, author: DeviceKey, reference: ContentReference, now_us: int) -> None:
         """Ask for a file."""
         self._put(group_id, author, reference, ContentState.WANTED, now_us)
+
+    def seal(self, group_id: GroupId, author: DeviceKey, reference: ContentReference, now_us: int) -> None:
+        """Note that a file was made here, which `put` follows once it is offered."""
+        self._put(group_id, author, reference, ContentState.SEALED, now_us)
 
     def put(self, group_id: GroupId, author: DeviceKey, reference: ContentReference, now_us: int) -> None:
         """Note that a file is here whole."""
@@ -98,10 +104,19 @@ class ContentTable:
         for (content,) in self._database.run("SELECT hash FROM content WHERE group_id = ?", (group_id,)):
             self.drop(content)
 
-    def sweep(self) -> None:
-        """Remove the bytes of what is not known here, which a power cut has left."""
+    def sweep(self, now_us: int) -> None:
+        """Remove what a power cut has left: the bytes of what is not known here, and what was made and not offered.
+
+        A command that still makes files for a release has made the others within `OFFERED_WITHIN_US`.
+        """
         if not self.files.exist:
             return
+        abandoned = "SELECT hash FROM content WHERE state = ? AND used_at NOT BETWEEN ? AND ?"
+        for (content,) in self._database.run(
+            abandoned, (int(ContentState.SEALED), now_us - OFFERED_WITHIN_US, now_us + OFFERED_WITHIN_US)
+        ):
+            with self._database.transaction():
+                self.drop(ContentHash(content))
         with self.files.locked():
             known = {ContentHash(row[0]) for row in self._database.run("SELECT hash FROM content")}
             self.files.remove_others(known)
@@ -140,7 +155,8 @@ class ContentTable:
         """Return where files are that are here or on their way, and their indexes, by hash."""
         found: dict[ContentHash, GivenFile] = {}
         for content, index, size in self._database.run(
-            "SELECT hash, index_hash, sealed_size FROM content WHERE state <> ?", (int(ContentState.REFUSED),)
+            "SELECT hash, index_hash, sealed_size FROM content WHERE state IN (?, ?)",
+            (int(ContentState.WANTED), int(ContentState.HERE)),
         ):
             key, index_hash = ContentHash(content), ContentHash(index)
             path, part, index_path = (self.files.path(key, each) for each in ("", ".part", ".index"))

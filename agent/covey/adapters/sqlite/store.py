@@ -252,6 +252,11 @@ class SqliteStore:
         """Open a write transaction; commit durably at the end, roll back on any exception."""
         return self.database.transaction()
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether a write transaction is open."""
+        return self.database.within
+
     def reading(self) -> AbstractContextManager[None]:
         """Read the state as it is now until the end: what others commit meanwhile may show after it."""
         return self.database.reading()

@@ -123,7 +123,7 @@ def _run(
         device.folder.state_file.change_mark(device.store)
         with suppress(StorageError):  # a power cut can have come between what overwrote a secret and its folding
             device.store.fold()
-        device.store.content.sweep()
+        device.store.content.sweep(device.now().wall_us)
         ended = speak_with_relay(
             device,
             [

@@ -75,7 +75,8 @@ class ContentAnswers:
         return iter([to_json(each) for each in found if each.state in WAITING or not waiting])
 
     def _put(self, request: Request) -> Answer:
-        from covey.app.content.content import described, put_opened
+        from covey.app.content.content import described
+        from covey.app.content.offering import put_opened
 
         assert request.file is not None, "its route spools"
         name = request.query.get("name")

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from covey.adapters.content_files import check_target
-from covey.adapters.content_sealing import opened_file
-from covey.adapters.content_secrets import save_secret
 from covey.adapters.sqlite.content import ContentState, KeptFile
 from covey.adapters.wake_pipe import wake_agent
 from covey.app.content.documents import HERE, LOCKED, OFFERED, REQUESTED, WRONG, OfferedFile
 from covey.app.content.file_offers import GroupFile, keep_secret, lacks_secret, locked, offers, opening_of
-from covey.app.history.writing import take_up_others
 from covey.app.loop.relay_loop import wait_until
 from covey.core.content.patches import is_patch_name
 from covey.core.history.files import (
-    FILE_ID_BYTES,
-    NONCE_BYTES,
     TAG_BYTES,
     ContentReference,
-    FileOffer,
-    bound_to,
-    content_key,
-    is_file_name,
 )
-from covey.core.ids import ContentHash, NoisePublic
-from covey.core.orders.sealing import FILE_SECRET_BYTES, seal_file_secret
+from covey.core.ids import ContentHash
 from covey.errors import (
     DamagedFileError,
     DecryptionError,
@@ -37,11 +26,10 @@ from covey.errors import (
     LocalError,
     StorageError,
     TimeUpError,
-    UsageError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator
 
     from covey.app.device.device import Device
     from covey.core.group.manifest import GroupManifest
@@ -50,77 +38,6 @@ FETCH_ACTION = "fetch-file"
 """The action by which devices fetch what an operator's device has put (`operations.d`)."""
 
 _STATES = {ContentState.WANTED: REQUESTED, ContentState.HERE: HERE, ContentState.REFUSED: WRONG}
-
-
-def put_file(
-    device: Device,
-    manifest: GroupManifest,
-    path: Path,
-    name: str | None,
-    moves: Callable[[int], None],
-    readers: Collection[NoisePublic] = (),
-    *,
-    pinned: bool = True,
-) -> GroupFile:
-    """Seal a file for a group's members, and offer it to them; raises what `put_opened` raises, and:
-
-    Raises:
-        LocalError: it cannot be read.
-    """
-    with opened_file(path) as (source, size):
-        name = path.name if name is None else name
-        return put_opened(device, manifest, source, size, name, moves, readers, pinned=pinned)
-
-
-def put_opened(
-    device: Device,
-    manifest: GroupManifest,
-    source: int,
-    size: int,
-    name: str,
-    moves: Callable[[int], None],
-    readers: Collection[NoisePublic] = (),
-    *,
-    pinned: bool = True,
-) -> GroupFile:
-    """Seal the `size` bytes of a descriptor for a group's members, and offer them; `moves` hears how many are done.
-
-    Only `readers` and this device can open it, where there are any: by the noise keys that the manifest lists.
-    `pinned`: the file stays here until somebody drops it, for nobody else may have it yet; else newer ones may take its
-    room.
-
-    Raises:
-        DiskFullError: no room for it.
-        LocalError: it cannot be offered.
-        UsageError: a name that no file has.
-    """
-    if not is_file_name(name):
-        raise UsageError(f"'{name[:64]}' is not a file name", hint="--name NAME, without a path and control characters")
-    group_id, store = manifest.group_id, device.store
-    secret = store.groups.secret(group_id, manifest.epoch_id)
-    if secret is None:
-        raise LocalError(
-            "this device does not have the group's current secret yet",
-            hint="wait until a member sends it, then try again",
-        )
-    file_id, nonce = secrets.token_bytes(FILE_ID_BYTES), secrets.token_bytes(NONCE_BYTES)
-    sealed_secret, author = None, device.node.identity.signing_public
-    if readers:
-        secret, readers = secrets.token_bytes(FILE_SECRET_BYTES), {*readers, device.node.identity.noise.current.public}
-        sealed_secret = seal_file_secret(secret, readers, group_id, author, file_id, secrets.token_bytes)
-    files, key = store.content.files, content_key(secret, file_id)
-    with files.locked():
-        make_room(device, size + TAG_BYTES)
-        content = files.seal(source, size, key, nonce, bound_to(group_id, file_id), moves)
-        offer = FileOffer(name, file_id, manifest.epoch_id, content, sealed_secret)
-        with store.transaction():
-            take_up_others(device)
-            operation = device.node.history.write(group_id, offer, device.now())
-            store.content.put(group_id, author, content, device.now().wall_us)
-            store.content.pin(content.hash, pinned=pinned)
-            if readers:
-                save_secret(files, content.hash, operation.id, secret)
-    return GroupFile(operation, offer)
 
 
 def ask_for_file(device: Device, manifest: GroupManifest, offer: GroupFile) -> None:

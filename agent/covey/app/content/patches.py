@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
 
 from covey.adapters.patches import apply_patch, can_patch, make_patch
-from covey.app.content.content import delete_copy, fetch_file, is_here, make_room, open_stream, put_opened
+from covey.app.content.content import delete_copy, fetch_file, is_here, make_room, open_stream
 from covey.app.content.file_offers import GroupFile, keep_secret, lacks_secret, offers, opening_of
+from covey.app.content.offering import SealedFile, put_opened, seal_opened
 from covey.core.content.patches import makes, patch_name
-from covey.core.history.files import TAG_BYTES
+from covey.core.history.files import TAG_BYTES, FileOffer, bound_to
 from covey.errors import CoveyError, LocalError, PatchError
 from covey.limits.content import PATCH_SHARE, PATCHED_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from covey.app.device.device import Device
     from covey.core.group.manifest import GroupManifest
@@ -36,17 +38,51 @@ def offer_patch(
         LocalError: one of them is not here, cannot be opened, or is too large.
         MissingPackageError: zstandard is not installed.
     """
-    for each in (base, new):
-        if each.file.content.size > PATCHED_BYTES:
-            raise LocalError(f"'{each.file.name}' is too large for a patch", hint=f"at most {PATCHED_BYTES} bytes")
-    patch = make_patch(_content(device, manifest, base), _content(device, manifest, new), waits)
-    if len(patch) > new.file.content.size * PATCH_SHARE:
+    patch = _patch(device, manifest, base, new.file, lambda: _content(device, manifest, new), waits)
+    if patch is None:
         return None
-    with device.store.content.files.scratch(len(patch)) as file:
-        file.write(patch)
-        file.flush()
+    with _scratch(device, patch) as file:
         name = patch_name(new.file.content.hash, base.file.content.hash)
         return put_opened(device, manifest, file.fileno(), len(patch), name, lambda _: None, readers)
+
+
+def seal_patch(device: Device, base: GroupFile, new: SealedFile, waits: Callable[[float], None]) -> SealedFile | None:
+    """Seal what makes a file that is to be offered of another one; as `offer_patch`."""
+
+    def content() -> bytes:
+        bound = bound_to(new.group.group_id, new.file.file_id)
+        with device.store.content.files.open_scratch(new.file.content, new.key, bound) as file:
+            return file.read()
+
+    patch = _patch(device, new.group, base, new.file, content, waits)
+    if patch is None:
+        return None
+    with _scratch(device, patch) as file:
+        name = patch_name(new.file.content.hash, base.file.content.hash)
+        return seal_opened(device, new.group, file.fileno(), len(patch), name, lambda _: None)
+
+
+def _patch(
+    device: Device,
+    manifest: GroupManifest,
+    base: GroupFile,
+    new: FileOffer,
+    content: Callable[[], bytes],
+    waits: Callable[[float], None],
+) -> bytes | None:
+    for each in (base.file, new):
+        if each.content.size > PATCHED_BYTES:
+            raise LocalError(f"'{each.name}' is too large for a patch", hint=f"at most {PATCHED_BYTES} bytes")
+    patch = make_patch(_content(device, manifest, base), content(), waits)
+    return patch if len(patch) <= new.content.size * PATCH_SHARE else None
+
+
+@contextmanager
+def _scratch(device: Device, content: bytes) -> Iterator[BinaryIO]:
+    with device.store.content.files.scratch(len(content)) as file:
+        file.write(content)
+        file.flush()
+        yield file
 
 
 def find_patch(device: Device, manifest: GroupManifest, offer: GroupFile) -> tuple[GroupFile, GroupFile] | None:
@@ -73,9 +109,7 @@ def apply(device: Device, manifest: GroupManifest, offer: GroupFile, patch: Grou
         key, bound = opening_of(device, manifest, offer)
         with files.locked():
             make_room(device, reference.size + TAG_BYTES)
-            with files.scratch(reference.size) as file:
-                file.write(made)
-                file.flush()
+            with _scratch(device, made) as file:
                 sealed = files.seal(file.fileno(), reference.size, key, reference.nonce, bound, lambda _: None)
             if sealed != reference:
                 files.remove(sealed.hash)

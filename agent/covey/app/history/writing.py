@@ -149,17 +149,22 @@ def write_together(device: Device, bodies: Sequence[tuple[GroupManifest, Operati
             hint = "send longer content as a file: covey file put FILE" if too_long else "give another value"
             raise LocalError(f"members would refuse that: {error}", hint=hint) from error
     with all_or_nothing(device):
-        operations = [device.node.history.write(group.group_id, body, device.now()) for group, body in bodies]
-    wake_agent(device.folder.wake_pipe)
-    return operations
+        return [device.node.history.write(group.group_id, body, device.now()) for group, body in bodies]
 
 
 @contextmanager
 def all_or_nothing(device: Device) -> Iterator[None]:
-    """Open a transaction on what is stored; if it fails, read again what the node had changed in memory."""
+    """Open a transaction on what is stored, and wake the agent when it is committed; within another one, join that.
+
+    If it fails, read again what the node had changed in memory.
+    """
+    if device.store.is_writing:
+        yield
+        return
     try:
         with device.store.transaction():
             take_up_others(device)
+            device.store.after_commit(lambda: wake_agent(device.folder.wake_pipe))
             yield
     except BaseException:
         device.node.refresh()

@@ -10,15 +10,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.content.content import fetch_file, open_file, put_file
+from covey.app.content.content import fetch_file, open_file
 from covey.app.content.file_offers import GroupFile, offers, pick_offer
+from covey.app.content.offering import SealedFile, offer_sealed, seal_file, sealed_files
 from covey.app.groups.own_devices import own_devices
-from covey.app.history.writing import write_together
+from covey.app.history.writing import all_or_nothing, write_together
 from covey.app.orders.fleet import administered
 from covey.app.orders.operators import orders
 from covey.core.history.bodies import read_body
@@ -110,19 +111,23 @@ def announce_release(device: Device, plan: KnownPlan, moves: Callable[[int], Non
     Raises:
         LocalError: the file is not here and has not come in time, or the plan does not keep the order.
     """
-    found: list[tuple[GroupManifest, PlannedOrder]] = []
-    for group in lacking(device, plan):
-        order = _order(plan, group)
-        if not isinstance(order, CommandOrder):
-            continue
-        arguments = {
-            **order.arguments,
-            **({} if order.arguments.keys() >= OF_GROUP else _file(device, plan, group, moves)),
-        }
-        found.append((group, replace(order, selector=announcing(plan.id), arguments=arguments, wave=1)))
-    if found:
-        write_together(device, found)
-    return [group for group, _ in found]
+    found: list[tuple[GroupManifest, CommandOrder, str | SealedFile]] = []
+    with sealed_files(device) as sealed:
+        for group in lacking(device, plan):
+            order = _order(plan, group)
+            if not isinstance(order, CommandOrder):
+                continue
+            file = order.arguments["file"] if order.arguments.keys() >= OF_GROUP else _file(device, plan, group, moves)
+            if isinstance(file, SealedFile):
+                sealed.append(file)
+            found.append((group, order, file))
+        with all_or_nothing(device):
+            for group, order, file in found:
+                offered = file if isinstance(file, str) else offer_sealed(device, file).operation.id.hex()
+                arguments = {**order.arguments, "group": group.group_id.hex(), "file": offered}
+                said = replace(order, selector=announcing(plan.id), arguments=arguments, wave=1)
+                write_together(device, [(group, said)])
+    return [group for group, _, _ in found]
 
 
 def _here(plan: KnownPlan, group: GroupManifest) -> list[Operation]:
@@ -154,8 +159,8 @@ def _has_later(device: Device, plan: KnownPlan, group: GroupManifest, order: Set
     return False
 
 
-def _file(device: Device, plan: KnownPlan, group: GroupManifest, moves: Callable[[int], None]) -> Mapping[str, str]:
-    """Return the arguments that name a release's file in a group, and put it there where no own device has."""
+def _file(device: Device, plan: KnownPlan, group: GroupManifest, moves: Callable[[int], None]) -> str | SealedFile:
+    """Return the id of a release's file in a group; where no own device has offered it, the file sealed for it."""
     known = [(each, read_body(operation)) for each, operation in plan.orders]
     source = next(((each, body) for each, body in known if isinstance(body, CommandOrder)), None)
     if source is None:
@@ -166,13 +171,13 @@ def _file(device: Device, plan: KnownPlan, group: GroupManifest, moves: Callable
     there, body = source
     offer = pick_offer(device, there, body.arguments["file"])
     put = _already_put(device, group, offer)
-    if put is None:
-        fetch_file(device, there, offer, _FETCH_S, moves)
-        with tempfile.TemporaryDirectory(dir=device.folder.path) as folder:
-            copy = Path(folder) / "release"
-            open_file(device, there, offer, copy, replace=False)
-            put = put_file(device, group, copy, offer.file.name, moves)
-    return {"group": group.group_id.hex(), "file": put.operation.id.hex()}
+    if put is not None:
+        return put.operation.id.hex()
+    fetch_file(device, there, offer, _FETCH_S, moves)
+    with tempfile.TemporaryDirectory(dir=device.folder.path) as folder:
+        copy = Path(folder) / "release"
+        open_file(device, there, offer, copy, replace=False)
+        return seal_file(device, group, copy, offer.file.name, moves)
 
 
 def _already_put(device: Device, group: GroupManifest, offer: GroupFile) -> GroupFile | None:

@@ -12,10 +12,11 @@ of them or to none.
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from covey.app.history.writing import write_together
+from covey.app.content.offering import offer_sealed
+from covey.app.history.writing import all_or_nothing, write_together
 from covey.app.orders.commands import release_targets
 from covey.app.orders.fleet import Scope, give_plan
 from covey.app.orders.operators import check_operator
@@ -38,8 +39,9 @@ from covey.errors import LocalError, MalformedError, UsageError
 from covey.limits.orders import MAXIMUM_RELEASE_WHY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
+    from covey.app.content.offering import SealedFile
     from covey.app.device.device import Device
     from covey.app.orders.release_reports import GivenRelease, ReleasePart
     from covey.core.group.manifest import GroupManifest
@@ -89,26 +91,49 @@ def plan_release(
     return found
 
 
-def begin(
-    device: Device,
-    scope: Scope,
-    action: str,
-    parts: Sequence[tuple[GroupManifest, RollOut, Mapping[str, str]]],
-    selector: str,
-) -> Release:
-    """Give the first wave a command; `parts` are a scope's groups with their plans and arguments.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A group's plan in a release, with the file that is sealed for it, and perhaps a patch."""
+
+    group: GroupManifest
+    plan: RollOut
+    file: SealedFile
+    patch: SealedFile | None = None
+
+
+def begin(device: Device, scope: Scope, action: str, parts: Sequence[Part], selector: str) -> Release:
+    """Offer the files, and give the first wave a command: all in one commit, so no file is offered without a release.
 
     Raises:
         LocalError: nobody is there to get it, or this device may not.
     """
     once = secrets.token_bytes(ONCE_BYTES)
-    orders = [
-        (group, CommandOrder(plan.selector, action, arguments, once, roll_out=plan)) for group, plan, arguments in parts
-    ]
-    wave = _next(device, orders, frozenset())
-    if not scope.fleet:
-        write_together(device, wave)
-        return release(device, scope.groups, once.hex())
+    with all_or_nothing(device):
+        orders = [_order(device, part, action, once) for part in parts]
+        wave = _next(device, orders, frozenset())
+        if not scope.fleet:
+            write_together(device, wave)
+        else:
+            _give_everywhere(device, orders, wave, f"release {once.hex()[:8]}: {action} for {selector}")
+    return release(device, scope.groups, once.hex())
+
+
+def _order(device: Device, part: Part, action: str, once: bytes) -> tuple[GroupManifest, CommandOrder]:
+    """Offer a part's file; return the command for its group."""
+    offer = offer_sealed(device, part.file)
+    if part.patch is not None:
+        offer_sealed(device, part.patch)
+    arguments = {"group": part.group.group_id.hex(), "file": offer.operation.id.hex()}
+    return part.group, CommandOrder(part.plan.selector, action, arguments, once, roll_out=part.plan)
+
+
+def _give_everywhere(
+    device: Device,
+    orders: Sequence[tuple[GroupManifest, CommandOrder]],
+    wave: Sequence[tuple[GroupManifest, CommandOrder]],
+    text: str,
+) -> None:
+    """Give the first wave, announce the release in the other groups, and keep the plan."""
     whole = _for_all(orders)
     plan = plan_id(device.node.identity.signing_public, whole)
     assert plan is not None, "a release is one"
@@ -116,9 +141,7 @@ def begin(
     announced = [
         (group, replace(order, selector=announcing(plan))) for group, order in orders if group.group_id not in given
     ]
-    text = f"release {once.hex()[:8]}: {action} for {selector}"
     give_plan(device, [*wave, *announced], whole, text)
-    return release(device, scope.groups, once.hex())
 
 
 def _for_all(orders: Sequence[tuple[GroupManifest, CommandOrder]]) -> CommandOrder:

@@ -245,7 +245,7 @@ def _put(device: Device, options: argparse.Namespace) -> int:
         stays = f"'{entry.name}' is offered as {entry.id[:8]}, without a patch; no device was told to fetch it"
         patch = offer_patch_with_progress(device, manifest, base, offer, stays, readers)
         if not options.json:
-            print(patch_text(offer, base, patch))
+            print(patch_text(offer.file, base.file, None if patch is None else patch.file))
     if options.selector is not None:
         return _order(device, manifest, entry, options)
     if options.json:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.content.content import FETCH_ACTION, check_room
 from covey.app.content.file_offers import pick_offer
+from covey.app.content.offering import sealed_files
 from covey.app.device.known_labels import named_selector
 from covey.app.documents import to_json
 from covey.app.groups.own import personal_group
@@ -17,12 +18,12 @@ from covey.app.loop.relay_loop import wait_until
 from covey.app.orders.continuing import absent, announce_release
 from covey.app.orders.plans import find_plan
 from covey.app.orders.release_reports import Release, release, releases
-from covey.app.orders.releases import abort, begin, go_on, pause, plan_release, read_waves, resume
+from covey.app.orders.releases import Part, abort, begin, go_on, pause, plan_release, read_waves, resume
 from covey.app.wording import count, size_text
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Actions, Parser, every_action, json_option, selector_option
 from covey.cli.output.command_view import device_rows
-from covey.cli.output.file_offering import offer_options, offer_patch_with_progress, patch_text, put_with_progress
+from covey.cli.output.file_offering import offer_options, patch_text, seal_patch_with_progress, seal_with_progress
 from covey.cli.output.progress_line import ProgressLine
 from covey.cli.output.terminal import explained_interruption, print_fields, print_json, print_table
 from covey.cli.quantities import date_text, read_us
@@ -33,6 +34,7 @@ from covey.limits.orders import MAXIMUM_RELEASE_WHY_BYTES
 
 if TYPE_CHECKING:
     from covey.app.content.file_offers import GroupFile
+    from covey.app.content.offering import SealedFile
     from covey.app.device.device import Device
     from covey.app.orders.fleet import Scope
     from covey.core.group.manifest import GroupManifest
@@ -116,25 +118,32 @@ def _create(device: Device, options: argparse.Namespace) -> int:
         personal_group(device)  # a mistake is told before the file is offered anywhere
     bases = [None if options.base is None else pick_offer(device, group, options.base) for group, _ in planned]
     check_room(device, Path(options.file), len(planned))
-    parts = [
-        (group, plan, _offered(device, group, base, options))
-        for (group, plan), base in zip(planned, bases, strict=True)
-    ]
-    found = begin(device, scope, options.installer, parts, options.selector)
+    with sealed_files(device) as sealed:
+        parts = [
+            Part(group, plan, *_sealed(device, group, base, sealed, options))
+            for (group, plan), base in zip(planned, bases, strict=True)
+        ]
+        found = begin(device, scope, options.installer, parts, options.selector)
     return _follow(device, scope, found, as_json=options.json)
 
 
-def _offered(
-    device: Device, manifest: GroupManifest, base: GroupFile | None, options: argparse.Namespace
-) -> dict[str, str]:
-    """Offer the file in a group; return the arguments that name it there."""
-    offer = put_with_progress(device, manifest, Path(options.file), options.name)
+def _sealed(
+    device: Device,
+    manifest: GroupManifest,
+    base: GroupFile | None,
+    sealed: list[SealedFile],
+    options: argparse.Namespace,
+) -> tuple[SealedFile, SealedFile | None]:
+    """Seal the file, and a patch if that is asked for and worth it, for a group; note both in `sealed`."""
+    file, patch = seal_with_progress(device, manifest, Path(options.file), options.name), None
+    sealed.append(file)
     if base is not None:
-        stays = f"'{printable(offer.file.name)}' is offered whole; no patch is, and nothing was released"
-        patch = offer_patch_with_progress(device, manifest, base, offer, stays)
+        patch = seal_patch_with_progress(device, base, file)
+        if patch is not None:
+            sealed.append(patch)
         if not options.json:
-            print(patch_text(offer, base, patch))
-    return {"group": manifest.group_id.hex(), "file": offer.operation.id.hex()}
+            print(patch_text(file.file, base.file, None if patch is None else patch.file))
+    return file, patch
 
 
 def _resume(device: Device, options: argparse.Namespace) -> int:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.content.content import put_file
-from covey.app.content.patches import offer_patch
+from covey.app.content.offering import SealedFile, put_file, seal_file
+from covey.app.content.patches import offer_patch, seal_patch
 from covey.app.wording import size_text
 from covey.cli.output.progress_line import ProgressLine, bar_text
 from covey.cli.output.terminal import explained_interruption
 from covey.core.ids import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from covey.app.content.file_offers import GroupFile
     from covey.app.device.device import Device
     from covey.cli.grammar import Parser
     from covey.core.group.manifest import GroupManifest
+    from covey.core.history.files import FileOffer
     from covey.core.ids import NoisePublic
 
 
@@ -39,6 +41,18 @@ def put_with_progress(
     pinned: bool = True,
 ) -> GroupFile:
     """Offer a file and show progress; raises the errors of `put_file`."""
+    with _progress(path) as moves:
+        return put_file(device, manifest, path, name, moves, readers, pinned=pinned)
+
+
+def seal_with_progress(device: Device, manifest: GroupManifest, path: Path, name: str | None) -> SealedFile:
+    """Seal a file and show progress; raises the errors of `seal_file`."""
+    with _progress(path) as moves:
+        return seal_file(device, manifest, path, name, moves)
+
+
+@contextmanager
+def _progress(path: Path) -> Iterator[Callable[[int], None]]:
     size = path.stat().st_size if path.is_file() else 0
     with explained_interruption(lambda: "nothing was offered"), ProgressLine() as line:
 
@@ -46,7 +60,7 @@ def put_with_progress(
             line.show(f"{bar_text(done, size)}  encrypted {size_text(done)}  {path.name}")
 
         moves(0)
-        return put_file(device, manifest, path, name, moves, readers, pinned=pinned)
+        yield moves
 
 
 def offer_patch_with_progress(
@@ -61,24 +75,29 @@ def offer_patch_with_progress(
 
     Ctrl-C ends it, and prints `what_stays`.
     """
+    with _patch_progress(base, what_stays) as waits:
+        return offer_patch(device, manifest, base, offer, waits, readers)
+
+
+def seal_patch_with_progress(device: Device, base: GroupFile, sealed: SealedFile) -> SealedFile | None:
+    """Seal a patch and show how long it takes; raises the errors of `seal_patch`."""
+    with _patch_progress(base, "nothing was released") as waits:
+        return seal_patch(device, base, sealed, waits)
+
+
+@contextmanager
+def _patch_progress(base: GroupFile, what_stays: str) -> Iterator[Callable[[float], None]]:
     name = printable(base.file.name)
     with explained_interruption(lambda: what_stays), ProgressLine() as line:
         line.show(f"making a patch from '{name}'", last=True)
-        return offer_patch(
-            device,
-            manifest,
-            base,
-            offer,
-            lambda seconds: line.show(f"making a patch from '{name}'  {seconds:.0f} s"),
-            readers,
-        )
+        yield lambda seconds: line.show(f"making a patch from '{name}'  {seconds:.0f} s")
 
 
-def patch_text(offer: GroupFile, base: GroupFile, patch: GroupFile | None) -> str:
+def patch_text(file: FileOffer, base: FileOffer, patch: FileOffer | None) -> str:
     """Return how much a patch saves, or that none is offered."""
-    name = printable(base.file.name)
+    name = printable(base.name)
     if patch is None:
         return f"no patch offered: from '{name}' it would be about as large as the file"
-    size, whole = patch.file.content.size, offer.file.content.size
+    size, whole = patch.content.size, file.content.size
     saved = f"{100 * size / max(1, whole):.0f} % of the file, {size_text(whole - size)} less"
     return f"devices that have '{name}' fetch a patch of {size_text(size)}: {saved}"

@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 
 from covey.app.agent.completion_words import completion_words
-from covey.app.content.file_offers import offers
 from covey.app.orders.continuing import announce_release
 from covey.app.orders.fleet import Scope, administered
 from covey.app.orders.plans import find_plan
 from covey.app.orders.release_reports import Release
-from covey.app.orders.releases import abort, begin, go_on, pause, plan_release, read_waves, resume
-from covey.core.group.manifest import GroupManifest
+from covey.app.orders.releases import Part, abort, begin, go_on, pause, plan_release, read_waves, resume
 from covey.core.history.bodies import read_body
 from covey.core.history.history import History
 from covey.core.history.kinds import OperationKind
@@ -30,6 +28,7 @@ from covey.errors import LocalError
 from tests.command import Here
 from tests.fleet import identity
 from tests.operated_fleet import OperatedFleet
+from tests.sealed import sealed
 
 _HOUR_US = 3_600_000_000
 
@@ -48,12 +47,8 @@ class Operator:
 
     def begin(self, waves: str = "1,50%,100%", stop: int = 30, selector: str = "all") -> Release:
         plans = plan_release(self.opened, self.scope.groups, selector, read_waves(waves), stop, _HOUR_US, 0, 0)
-        parts = [(group, plan, self._arguments(group)) for group, plan in plans]
+        parts = [Part(group, plan, sealed(self.opened, group)) for group, plan in plans]
         return begin(self.opened, self.scope, "install", parts, selector)
-
-    def _arguments(self, group: GroupManifest) -> dict[str, str]:
-        offer = next(offers(self.opened, group), None)
-        return {"group": group.group_id.hex(), "file": "f" * 64 if offer is None else offer.operation.id.hex()}
 
     def go_on(self, name: str) -> Release:
         return go_on(self.opened, self.scope.groups, name)
@@ -172,12 +167,8 @@ def test_a_pause_in_one_group_holds_all_and_an_abort_takes_one_group_out(fleet: 
             resume(laptop.opened, laptop.scope.groups, found.id, None, accept=False)
 
 
-def test_the_phone_announces_a_release_where_that_is_missing(fleet: OperatedFleet, tmp_path: Path) -> None:
+def test_the_phone_announces_a_release_where_that_is_missing(fleet: OperatedFleet) -> None:
     assert fleet.phone is not None
-    file = tmp_path / "model.bin"
-    file.write_bytes(b"model" * 100)
-    for each in fleet.groups:
-        fleet.laptop.ok("file", "put", str(file), "--group", each.hex())
     with _operator(fleet, fleet.laptop) as laptop:
         found = laptop.begin("1,100%")
     has_first = next(each for each in fleet.groups if len(_wave(fleet, each)) > 0)

@@ -729,7 +729,7 @@ CREATE TABLE content (
     sealed_size       INTEGER NOT NULL,
     group_id          BLOB    NOT NULL,
     author            BLOB    NOT NULL,               -- of the offer
-    state             INTEGER NOT NULL,               -- 0 requested, 1 here, 2 does not match its offer
+    state             INTEGER NOT NULL,               -- 0 requested, 1 here, 2 does not match its offer, 3 not offered yet
     pinned            INTEGER NOT NULL DEFAULT 0,     -- 1: never evicted
     used_at           INTEGER NOT NULL,               -- when it was asked for, or used last
     lacks             BLOB                            -- the offer whose epoch secret this device lacks
