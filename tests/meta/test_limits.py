@@ -57,6 +57,7 @@ _OUR_OWN = {
     "GIVEN_CHUNKS": "this device's rhythm",
     "OFFER_WAIT_SECONDS": "a person's patience",
     "REFETCH_US": "this device's rhythm",
+    "OFFERED_WITHIN_US": "this device's own files",
     "GRAPH_COUNT_US": "this device's rhythm",
     "AWAITED": "this machine's memory",
     "AWAITED_US": "this device's rhythm",

@@ -42,7 +42,8 @@ _SEEDS_OF_MISTAKES = (3, 4, 0, 1)
 """Seeds of which each mistake fails one, unless it has one of its own."""
 _LOST, _UNANSWERED = "who has lost its state is not invited again", "who was never answered is not invited again"
 _OUTSIDE = "who has obeyed a thief stays outside"
-_SEED_OF_MISTAKE = {_LOST: 37, _UNANSWERED: 21, _OUTSIDE: 6}
+_READABLE = "what was deleted can be read"
+_SEED_OF_MISTAKE = {_LOST: 37, _UNANSWERED: 21, _OUTSIDE: 6, _READABLE: 18}
 _Marks = dict[GroupId, tuple[Holding, OperationId]]
 
 
@@ -467,7 +468,7 @@ def _by_anybody(devices: OwnDevices, personal: GroupManifest) -> PersonalState:
 _MISTAKES: dict[str, tuple[object, str, object]] = {
     "who was removed orders on": (OwnDevices, "state", _by_anybody),
     "what was erased is kept": (GroupTables, "erase_content", lambda *_: None),
-    "what was deleted can be read": (Database, "overwriting", lambda _: nullcontext()),
+    _READABLE: (Database, "overwriting", lambda _: nullcontext()),
     _LOST: (PersonalTables, "note_incarnations", lambda *_: False),
     _UNANSWERED: (OwnDevices, "_lacking", lambda *_: set()),
     _OUTSIDE: (OwnDevices, "_is_out_in_vain", lambda *_: False),

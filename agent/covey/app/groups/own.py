@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from covey.app.device.device import Device
 from covey.app.device.known_labels import own_label
 from covey.app.groups.documents import Own, OwnDevice, OwnGroupEntry, OwnGroupEvent, OwnPreference, OwnPreferenceEvent
-from covey.app.groups.fleet_groups import PREFERENCE, FleetGroups
 from covey.app.groups.groups import change_group, removal
 from covey.app.groups.own_devices import own_devices
 from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role
 from covey.core.history.bodies import read_body
 from covey.core.history.operation import read_operation
-from covey.core.history.personal import Holding, OwnGroup, Preference
+from covey.core.history.personal import FLEET, IN_FLEET, NOT_IN_FLEET, Holding, OwnGroup, Preference
 from covey.core.ids import DeviceKey, GroupId, device_name
 from covey.core.own.state import KnownGroup, PersonalState
 from covey.core.presence.status import condition
@@ -112,8 +111,6 @@ def retire(device: Device, retired: DeviceKey) -> Retired:
     personal = personal_group(device)
     with device.store.transaction():
         own_devices(device).speak_for(retired, device.now())
-        for each in _created_by(device, retired):
-            device.node.history.write(personal.group_id, Preference(each.group_id, PREFERENCE, "yes"), device.now())
     change_group(device, personal, removal(retired))
     found = Retired([], [])
     for group in [each for each in device.node.groups.joined() if each.member(retired) is not None]:
@@ -123,12 +120,6 @@ def retire(device: Device, retired: DeviceKey) -> Retired:
         else:
             found.listed.append((group, _removing(device, group, retired)))
     return found
-
-
-def _created_by(device: Device, retired: DeviceKey) -> list[GroupManifest]:
-    """Return the groups of the fleet that a device created: they stay in the fleet without it."""
-    fleet = FleetGroups(device)
-    return [each for each in device.node.groups.joined() if fleet.judge(each)[0] and fleet.creator(each) == retired]
 
 
 def set_fleet(device: Device, group: GroupManifest, *, belongs: bool) -> None:
@@ -144,7 +135,7 @@ def set_fleet(device: Device, group: GroupManifest, *, belongs: bool) -> None:
         raise UsageError("the group of your own devices is not part of the fleet", hint="it keeps the fleet's plans")
     personal = personal_group(device)
     with device.store.transaction():
-        said = Preference(group.group_id, PREFERENCE, "yes" if belongs else "no")
+        said = Preference(group.group_id, FLEET, IN_FLEET if belongs else NOT_IN_FLEET)
         device.node.history.write(personal.group_id, said, device.now())
 
 

@@ -29,18 +29,23 @@ class Holding(IntEnum):
     ERASED = 2
 
 
+_OWN_GROUP_FIELDS = 3
+
+
 @dataclass(frozen=True, slots=True)
 class OwnGroup(OperationBody):
-    """The state of a group, which its author calls `title`."""
+    """The state of a group, which its author calls `title`; `created`: the author created the group."""
 
     group_id: GroupId
     holding: Holding
     title: str = ""
+    created: bool = False
     kind = OperationKind.OWN_GROUP
 
     def to_wire(self) -> bytes:
-        """Return the body `[group_id, holding, title]`."""
-        return cbor.encode_growing([self.group_id, int(self.holding), self.title])
+        """Return the body `[group_id, holding, title, ? true]`."""
+        created = [True] if self.created else []
+        return cbor.encode_growing([self.group_id, int(self.holding), self.title, *created])
 
     @classmethod
     def from_wire(cls, body: bytes) -> OwnGroup:
@@ -49,21 +54,30 @@ class OwnGroup(OperationBody):
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        group_id, holding, title = cbor.record(
-            cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES),
+        value = cbor.decode_growing(body, MAXIMUM_OPERATION_BODY_BYTES)
+        has_created = isinstance(value, list) and len(value) > _OWN_GROUP_FIELDS
+        group_id, holding, title, *created = cbor.record(
+            value,
             "own group",
             cbor.octets(GROUP_ID_BYTES),
             cbor.uint(),
             cbor.text(MAXIMUM_TITLE_BYTES),
+            *([cbor.boolean] if has_created else []),
         )
+        if created == [False]:
+            raise MalformedError("that an own group was not created by the author is said by leaving it out")
         if holding not in Holding.__members__.values():
             raise MalformedError("unknown state of a group: a newer Covey?")
-        return cls(GroupId(group_id), Holding(holding), title)
+        return cls(GroupId(group_id), Holding(holding), title, bool(created))
 
     def shown(self) -> dict[str, Any]:
         """Return which group is held, left or erased."""
         group = f"group {self.group_id.hex()[:8]} {self.title}".rstrip()
         return {"text": f"{group} is {self.holding.name.lower()}"}
+
+
+FLEET, IN_FLEET, NOT_IN_FLEET = "fleet", "yes", "no"
+"""The preference that says whether a group belongs to the person's fleet, and its values."""
 
 
 @dataclass(frozen=True, slots=True)

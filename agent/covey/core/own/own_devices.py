@@ -4,7 +4,8 @@
    member. No other group can order anything here.
 2. A device announces each of its groups that is not known as held. It also announces a held group that it left by an
    order which no longer counts, because the order's author was removed: then a member invites it (5). If a person
-   retires a device, another device first repeats in its own name what the retired one left or erased.
+   retires a device, another device first repeats in its own name what the retired one left or erased. A device
+   that created a group says so.
 3. A group that another own device left is left here as well, once a member has what this device wrote there, or after
    an hour. An erased group is erased at once, with its epoch secrets. Each operation is obeyed once, so a device that
    is added again later stays, and announces the group (rule 2).
@@ -28,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
-from covey.core.group.manifest import GroupManifest, Mode
+from covey.core.group.manifest import GroupManifest, Mode, read_manifest
 from covey.core.history.history import History
 from covey.core.history.personal import Holding, OwnGroup
 from covey.core.ids import DeviceKey, GroupId, OperationId
@@ -207,7 +208,8 @@ class OwnDevices:
         for group in self._shared():
             found = known.get(group.group_id)
             if found is None or self._is_back(found):
-                self._write(personal, OwnGroup(group.group_id, Holding.HELD, self._title(group.group_id)), now)
+                title, created = self._title(group.group_id), self._has_created(group.group_id)
+                self._write(personal, OwnGroup(group.group_id, Holding.HELD, title, created), now)
                 yield Done("told", group.group_id, self._own)
         for found in known.values():
             if self._is_out_in_vain(personal, found):
@@ -223,6 +225,11 @@ class OwnDevices:
             if (gone and found.author == self._own) or destroyed:
                 self._write(personal, OwnGroup(found.group_id, Holding.ERASED, found.title), now)
                 self._erase(found.group_id, now)
+
+    def _has_created(self, group_id: GroupId) -> bool:
+        first = self._records.groups.manifests_from(group_id, 1, 1)
+        created = read_manifest(first[0], verify=False) if first else None
+        return created is not None and created.version == 1 and created.issuer == self._own
 
     def _is_forgotten(self, personal: GroupManifest, group_id: GroupId) -> bool:
         """Return whether nobody needs to know any more that this device left a group: own devices leave it by

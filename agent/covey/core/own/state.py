@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KnownGroup:
-    """A group of the person's: its state, the device and time of the announcement, and the operation."""
+    """A group of the person's: its state, the device and time of the announcement, and the operation.
+
+    `created`: an own device has said that it created the group.
+    """
 
     group_id: GroupId
     holding: Holding
@@ -33,6 +36,7 @@ class KnownGroup:
     author: DeviceKey
     made_at_us: int
     operation: OperationId
+    created: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,10 @@ def personal_state(
             continue
         if body.group_id == personal or (body.group_id not in groups and len(groups) >= MAXIMUM_OWN_GROUPS):
             continue
+        earlier = groups.get(body.group_id)
+        created = body.created or (earlier is not None and earlier.created)
         groups[body.group_id] = KnownGroup(
-            body.group_id, body.holding, body.title, operation.author, operation.made_at_us, stored.id
+            body.group_id, body.holding, body.title, operation.author, operation.made_at_us, stored.id, created
         )
     return PersonalState(groups, _preferences(operations, personal, void))
 

@@ -8,6 +8,7 @@ import pytest
 
 from covey.app.device.device import find_state, open_device
 from covey.app.groups.own import retire
+from covey.app.groups.own_devices import own_devices
 from covey.core.group.manifest import read_manifest
 from covey.core.ids import DeviceKey
 from tests.command import Here
@@ -104,6 +105,10 @@ def test_groups_stay_in_the_fleet_when_the_device_that_created_them_is_retired(t
     assert sum(each for each, _ in _fleet(fleet.phone).values()) == 2, "the laptop created them"
     with fleet.open(fleet.laptop) as opened:
         laptop: DeviceKey = opened.node.identity.signing_public
+        with opened.store.transaction():
+            assert {each.what for each in own_devices(opened).turn("laptop", opened.now())} == {"told"}
+    fleet.carry([fleet.personal])
     with fleet.open(fleet.phone) as opened:
         retire(opened, laptop)
-    assert [*_fleet(fleet.phone).values()] == [(True, "added")] * 2
+    assert [*_fleet(fleet.phone).values()] == [(True, "created by your devices")] * 2
+    assert not fleet.phone.json("own", "devices")[1:], "the laptop is none of them any more"
