@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from covey.app.device.device import Device
 from covey.app.orders.fleet import Scope, administered
 from covey.app.orders.release_reports import release
-from covey.app.orders.releases import Part, begin, go_on, plan_release, read_waves
+from covey.app.orders.releases import PlannedPart, begin, go_on, plan_release, read_waves
 from tests.operated_fleet import OperatedFleet
 from tests.sealed import sealed
 
@@ -49,7 +49,7 @@ def _measure(fleet: OperatedFleet, groups: int) -> None:
 def _begin(device: Device) -> str:
     scope = Scope(administered(device), fleet=True)
     plans = plan_release(device, scope.groups, "all", read_waves("1,1%,10%,100%"), 2, _HOUR_US, 0, 0)
-    parts = [Part(group, plan, sealed(device, group)) for group, plan in plans]
+    parts = [PlannedPart(group, plan, sealed(device, group)) for group, plan in plans]
     return begin(device, scope, "install", parts, "all").id
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from covey.app.orders.fleet import Scope
 from covey.app.orders.release_reports import Release, release
-from covey.app.orders.releases import Part, begin, go_on, plan_release, read_waves
+from covey.app.orders.releases import PlannedPart, begin, go_on, plan_release, read_waves
 from covey.core.history.kinds import OperationKind
 from tests.sealed import sealed
 from tests.sim.released import Pump, ReleaseWorld
@@ -27,7 +27,7 @@ def _released(world: ReleaseWorld, version: str) -> Release:
     opened = world.opened(world.operator)
     scope = Scope((world.group,))
     [(group, plan)] = plan_release(opened, scope.groups, "all", read_waves("1%,10%,100%"), 2, _PATIENCE_US, 0, 0)
-    found = begin(opened, scope, "pump", [Part(group, plan, sealed(opened, group))], "all")
+    found = begin(opened, scope, "pump", [PlannedPart(group, plan, sealed(opened, group))], "all")
     for step in range(_STEPS):
         if found.state in {"finished", "stopped"}:
             break

@@ -88,7 +88,7 @@ def _fleet(device: Device) -> Scope:
     if left_out := [each.group_id.hex()[:8] for each in orders if each not in found]:
         which = f"{', '.join(left_out[:_SHOWN])}{' …' if len(left_out) > _SHOWN else ''}"
         print(
-            f"{count(len(left_out), 'group')} not of your fleet left out: {which} ('covey group list' says why)",
+            f"{count(len(left_out), 'group')} not of your fleet skipped: {which} ('covey group list' says why)",
             file=sys.stderr,
         )
     return Scope(found, fleet=True)

@@ -92,7 +92,7 @@ def plan_release(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PlannedPart:
     """A group's plan in a release, with the file that is sealed for it, and perhaps a patch."""
 
     group: GroupManifest
@@ -101,7 +101,7 @@ class Part:
     patch: SealedFile | None = None
 
 
-def begin(device: Device, scope: Scope, action: str, parts: Sequence[Part], selector: str) -> Release:
+def begin(device: Device, scope: Scope, action: str, parts: Sequence[PlannedPart], selector: str) -> Release:
     """Offer the files, and give the first wave a command: all in one commit, so no file is offered without a release.
 
     Raises:
@@ -118,7 +118,7 @@ def begin(device: Device, scope: Scope, action: str, parts: Sequence[Part], sele
     return release(device, scope.groups, once.hex())
 
 
-def _order(device: Device, part: Part, action: str, once: bytes) -> tuple[GroupManifest, CommandOrder]:
+def _order(device: Device, part: PlannedPart, action: str, once: bytes) -> tuple[GroupManifest, CommandOrder]:
     """Offer a part's file; return the command for its group."""
     offer = offer_sealed(device, part.file)
     if part.patch is not None:

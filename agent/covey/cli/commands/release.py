@@ -18,7 +18,7 @@ from covey.app.loop.relay_loop import wait_until
 from covey.app.orders.continuing import absent, announce_release
 from covey.app.orders.plans import find_plan
 from covey.app.orders.release_reports import Release, release, releases
-from covey.app.orders.releases import Part, abort, begin, go_on, pause, plan_release, read_waves, resume
+from covey.app.orders.releases import PlannedPart, abort, begin, go_on, pause, plan_release, read_waves, resume
 from covey.app.wording import count, size_text
 from covey.cli.device_options import on_device
 from covey.cli.grammar import Actions, Parser, every_action, json_option, selector_option
@@ -120,7 +120,7 @@ def _create(device: Device, options: argparse.Namespace) -> int:
     check_room(device, Path(options.file), len(planned))
     with sealed_files(device) as sealed:
         parts = [
-            Part(group, plan, *_sealed(device, group, base, sealed, options))
+            PlannedPart(group, plan, *_sealed(device, group, base, sealed, options))
             for (group, plan), base in zip(planned, bases, strict=True)
         ]
         found = begin(device, scope, options.installer, parts, options.selector)

@@ -16,7 +16,7 @@ from covey.app.orders.continuing import announce_release
 from covey.app.orders.fleet import Scope, administered
 from covey.app.orders.plans import find_plan
 from covey.app.orders.release_reports import Release
-from covey.app.orders.releases import Part, abort, begin, go_on, pause, plan_release, read_waves, resume
+from covey.app.orders.releases import PlannedPart, abort, begin, go_on, pause, plan_release, read_waves, resume
 from covey.core.history.bodies import read_body
 from covey.core.history.history import History
 from covey.core.history.kinds import OperationKind
@@ -47,7 +47,7 @@ class Operator:
 
     def begin(self, waves: str = "1,50%,100%", stop: int = 30, selector: str = "all") -> Release:
         plans = plan_release(self.opened, self.scope.groups, selector, read_waves(waves), stop, _HOUR_US, 0, 0)
-        parts = [Part(group, plan, sealed(self.opened, group)) for group, plan in plans]
+        parts = [PlannedPart(group, plan, sealed(self.opened, group)) for group, plan in plans]
         return begin(self.opened, self.scope, "install", parts, selector)
 
     def go_on(self, name: str) -> Release:

@@ -64,7 +64,7 @@ def test_a_group_that_others_created_gets_no_order_for_the_fleet_until_a_person_
     words = "setting", "set", "app.mode", "eco", "--fleet", "--json"
     given = kim.covey(*words)
     assert given.code == 0
-    assert f"1 group not of your fleet left out: {mallory[:8]}" in given.stderr
+    assert f"1 group not of your fleet skipped: {mallory[:8]}" in given.stderr
     assert "app.mode" not in kim.ok("history", "log", "--group", mallory)
     kim.ok("group", "add-to-fleet", "--group", mallory)
     assert _fleet(kim)[mallory] == (True, "added")
