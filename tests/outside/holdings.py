@@ -12,6 +12,7 @@ from tests.outside.members import Membership, read_manifest
 from tests.outside.messages import (
     LOSS,
     REASONS,
+    SUMMARY,
     TELEMETRY,
     Message,
     is_operation,
@@ -21,7 +22,7 @@ from tests.outside.messages import (
     read_operation,
 )
 from tests.outside.primitives import RefusedError
-from tests.outside.telemetry import Batch, read_telemetry
+from tests.outside.telemetry import Batch, read_summary, read_telemetry
 from tests.outside.vault import Erasure, Node, Record, Vault
 
 
@@ -143,6 +144,8 @@ class Holdings:
                 return
             if message.type == TELEMETRY:
                 self._take_batch(node, record, message)
+            elif message.type == SUMMARY:
+                self._take_summary(message)
             elif message.type == LOSS:
                 self._take_loss(message)
         except RefusedError as error:
@@ -170,6 +173,11 @@ class Holdings:
         )
         self.admissions |= {Admission(*of, *places, None, None) for places in loss.places}
         self.admissions |= {Admission(*of, None, None, *numbers) for numbers in loss.numbers}
+
+    def _take_summary(self, message: Message) -> None:
+        summary = read_summary(message.body)
+        of = message.author.hex(), message.incarnation.hex(), f"thinned {summary.ratio}"
+        self.admissions |= {Admission(*of, None, None, *numbers) for numbers in summary.numbers}
 
     def readings(self) -> Counter[str]:
         """Return how many different readings each author has."""
@@ -201,7 +209,7 @@ def _should_be_gone(erasure: Erasure, message: Message, record: Record) -> bool:
     if not erasure.completed_at or record.number > erasure.last:
         return False
     if erasure.author is None:
-        return message.type in {TELEMETRY, LOSS} and record.received_at < erasure.until
+        return message.type in {TELEMETRY, SUMMARY, LOSS} and record.received_at < erasure.until
     return message.author == erasure.author and record.received_at <= erasure.until
 
 

@@ -19,9 +19,9 @@ from tests.outside.primitives import (
     parsed,
 )
 
-TELEMETRY, LOSS = 0x09, 0x0A
+TELEMETRY, LOSS, SUMMARY = 0x09, 0x0A, 0x1B
 _UNSEQUENCED = {0x08, 0x0E, 0x11, 0x15, 0x18, 0x72, 0x73, 0x80}
-_TYPES = {*range(0x03, 0x1A), 0x71, 0x72, 0x73, 0x80}
+_TYPES = {*range(0x03, 0x1C), 0x71, 0x72, 0x73, 0x80}
 _FORWARD = 0x0F
 _MAXIMUM_BYTES = 1_000_000
 _LOSS_BYTES = 2_560
@@ -104,15 +104,16 @@ def read_loss(body: bytes) -> Loss:
     reason, places, numbers, *earlier = grown(body, _LOSS[: max(3, min(4, length))])
     if reason not in range(1, 256) or not places:
         raise RefusedError("malformed", "loss")
-    return Loss(reason, _ranges(places), _ranges(numbers), earlier[0] if earlier else None)
+    return Loss(reason, ranges_of(places), ranges_of(numbers), earlier[0] if earlier else None)
 
 
-def _ranges(ranges: list[list[int]]) -> list[Range]:
+def ranges_of(ranges: list[list[int]]) -> list[Range]:
+    """Check ranges of numbers that ascend and do not touch each other."""
     if len(ranges) > _LOSS_RANGES:
-        raise RefusedError("limit", "ranges of a loss")
+        raise RefusedError("limit", "ranges")
     end = -1
     for first, last in ranges:
         if not max(1, end + 2) <= first <= last:
-            raise RefusedError("malformed", "ranges of a loss")
+            raise RefusedError("malformed", "ranges")
         end = last
     return [(first, last) for first, last in ranges]

@@ -8,6 +8,7 @@ import zlib
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from tests.outside.messages import Range, ranges_of
 from tests.outside.primitives import BOOT_ID, UINT63, RefusedError, either, fits, grown, parsed
 
 SYNCHRONISED, UNSYNCHRONISED, ASSERTED = range(3)
@@ -17,6 +18,21 @@ _MAGNITUDE = 2**62
 _INT64 = range(-(2**63), 2**63)
 _BATCH = (1, BOOT_ID, range(3), UINT63, UINT63, range(16_001), range(2), range(524_289), bytes)
 _TELEMETRY = (range(1, 2**63), _BATCH)
+_SUMMARISED = (
+    list,
+    (
+        1,
+        BOOT_ID,
+        range(3),
+        UINT63,
+        UINT63,
+        range(1, 2_678_400_000_001),
+        range(1, 4_097),
+        range(2),
+        range(524_289),
+        bytes,
+    ),
+)
 COLUMN = (_INT64, either(1, 2, 4, 8), bytes)
 _SERIES = (str, str, range(5), range(10), range(1, 16_001))
 
@@ -64,6 +80,71 @@ def read_telemetry(body: bytes) -> Batch:
     taken = integers(times, count)
     readings = [Reading(*names, at, value) for names, at, value in zip(named, taken, values, strict=True)]
     return Batch(number, boot, clock, monotonic, wall, readings)
+
+
+class Summary(NamedTuple):
+    """What is left of some batches.
+
+    A window is (first time, last time, readings, sum, minimum, maximum, first, last).
+    """
+
+    numbers: list[Range]
+    window: int
+    series: list[tuple[str, str, int, int, list[tuple[Any, ...]]]]
+
+    @property
+    def ratio(self) -> str:
+        """How many readings there were for each window, as the tables have it (section 33)."""
+        windows = [window for *_, windows in self.series for window in windows]
+        return f"1:{float(f'{sum(window[2] for window in windows) / len(windows):.2g}'):.0f}"
+
+
+def read_summary(body: bytes) -> Summary:
+    """Return what the body of a summary says."""
+    numbers, summary = grown(body, _SUMMARISED)
+    if not numbers:
+        raise RefusedError("malformed", "no numbers")
+    numbers = ranges_of(numbers)
+    _, _, _, _, _, width, windows, codec, inflated, packed = summary
+    columns = parsed(inflate(packed, inflated) if codec else packed, (list, *[COLUMN] * 9, bytes))
+    if not codec and len(packed) != inflated:
+        raise RefusedError("malformed", "inflated")
+    series, firsts, spans, counts, *values, floats = columns
+    kinds = _kinds(series, windows)
+    whole = sum(kind in {_DECIMAL, _BOOLEAN} for kind in kinds)
+    times = list(zip(*(integers(each, windows) for each in (firsts, spans, counts)), strict=True))
+    if any(span < 0 or not 0 < readings < 2**32 for _, span, readings in times):
+        raise RefusedError("malformed", "window")
+    rows = zip(*(integers(each, whole) for each in values), strict=True)
+    said = [_integers(readings, *row) for (_, _, readings), row in zip(times, rows, strict=False)]
+    said += _doubles(floats, kinds.count(_FLOAT))
+    said += [(0,) * 5] * (windows - len(said))
+    found = [(at, at + span, readings, *row) for (at, span, readings), row in zip(times, said, strict=True)]
+    taken = iter(found)
+    named = [
+        (name, unit, kind, scale, [next(taken) for _ in range(count)]) for name, unit, kind, scale, count in series
+    ]
+    return Summary(numbers, width, named)
+
+
+def _integers(readings: int, least: int, span: int, first: int, last: int, low: int, high: int) -> tuple[Any, ...]:
+    above = (high << 60) + low
+    if min(span, first, last, low, high) < 0 or max(first, last) > span or not span <= above <= (readings - 1) * span:
+        raise RefusedError("malformed", "window")
+    return readings * least + above, least, least + span, least + first, least + last
+
+
+def _doubles(planes: bytes, count: int) -> list[tuple[Any, ...]]:
+    if len(planes) != 40 * count:
+        raise RefusedError("malformed", "floats")
+    doubles = [struct.unpack("<d", planes[at :: 5 * count])[0] for at in range(5 * count)]
+    rows = [tuple(doubles[at::count]) for at in range(count)]
+    for _, least, most, *ends in rows:
+        if not all(least <= each <= most for each in ends):
+            raise RefusedError("malformed", "window")
+    if not all(map(math.isfinite, doubles)):
+        raise RefusedError("malformed", "float")
+    return rows
 
 
 def inflate(packed: bytes, size: int) -> bytes:

@@ -35,6 +35,7 @@ from tests.vectors.makers import (
     personal,
     presences,
     sessions,
+    summaries,
     telemetry,
     vault,
 )
@@ -62,6 +63,7 @@ FILES: dict[str, Callable[[], dict[str, Any]]] = {
     "key_files": key_files.make,
     "invites": invites.make,
     "ceremonies": ceremonies.make,
+    "summaries": summaries.make,
     "telemetry": telemetry.make,
     "vault": vault.make,
     "erasures": erasures.make,

@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow", reason="the spark extra is not installed")
 from tests.outside.members import manifests_in, read_identity, read_manifest
 from tests.outside.messages import read_loss, read_message
 from tests.outside.primitives import RefusedError, parsed
-from tests.outside.telemetry import read_telemetry
+from tests.outside.telemetry import read_summary, read_telemetry
 from tests.outside.vault import Entry, Vault
 
 _FOLDER = Path(__file__).parent
@@ -78,6 +78,15 @@ def test_telemetry(vector: dict[str, Any]) -> None:
     if batch:
         wall = [[name, unit, time + batch.offset, value] for name, unit, time, value in batch.readings]
         assert (batch.number, wall) == (_spelled_out(vector.get("number", 1)), _spelled_out(vector["decoded"]))
+
+
+@pytest.mark.parametrize("vector", _vectors("summaries", "vectors"))
+def test_summaries(vector: dict[str, Any]) -> None:
+    summary = _judge(vector, lambda: read_summary(_bytes(vector)))
+    if summary:
+        series = [[*named, [list(window) for window in windows]] for *named, windows in summary.series]
+        assert [summary.window, series] == [vector["window_us"], _spelled_out(vector["series"])]
+        assert [list(span) for span in summary.numbers] == vector["numbers"]
 
 
 def _spelled_out(value: Any) -> Any:

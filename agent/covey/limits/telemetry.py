@@ -28,3 +28,12 @@ MAXIMUM_BATCH_BYTES = 512 * KIB
 
 PUBLISH_BATCHES = 32
 """Full batches that share one commit: one sync for all of them, and little that a power cut can take."""
+
+MAXIMUM_SUMMARY_WINDOWS = 4_096
+"""Windows of all series in one summary: with eight columns of at most 8 bytes each, 288 KiB before compression."""
+
+MAXIMUM_WINDOW_READINGS = 2**32 - 1
+"""Readings in one window of a summary: 1,600 a second for a month. So a DECIMAL(38, 9) in a table holds any sum."""
+
+MAXIMUM_WINDOW_US = 31 * 86_400_000_000
+"""The widest window of a summary. A device has none wider than a day; a month leaves room for others."""

@@ -33,7 +33,7 @@ const FEATURES = [1, 2, 3, 6] // history, settings, commands, ephemeral messages
 const [HERE, GOING, GONE] = [0, 1, 2]
 const TOPIC = 'covey/1/in/'
 const MEMBERS_ONLY = new Set([
-  'BLOB', 'TELEMETRY', 'REDIRECTED', 'FORWARD', 'GROUP_PULL', 'GROUP_VOTE', 'OPERATIONS', 'HISTORY_PULL', 'HISTORY_GRAPH', 'SETTING_REPORT',
+  'BLOB', 'TELEMETRY', 'SUMMARY', 'REDIRECTED', 'FORWARD', 'GROUP_PULL', 'GROUP_VOTE', 'OPERATIONS', 'HISTORY_PULL', 'HISTORY_GRAPH', 'SETTING_REPORT',
   'ORDER_RESULT', 'EPHEMERAL', 'CONTENT_ACK', 'CONTENT_PULL', 'CONTENT_PART', 'COLLECTOR_KEY', 'MAILBOX', 'REVOKE',
 ])
 
@@ -221,7 +221,7 @@ class Device {
     const { record, code } = this.toLand(message, author)
     if (record) this.landing.hold(message, record, release)
     if (record) return true
-    if (!code && (message.type === 'TELEMETRY' || message.type === 'REDIRECTED')) return undefined // no room: this device lands none
+    if (!code && ['TELEMETRY', 'SUMMARY', 'REDIRECTED'].includes(message.type)) return undefined // no room: this device lands none
     const outcome = code ?? (message.unsupported ? 'unsupported' : this.takeSequenced(tx, message, author, opened.secret))
     if (outcome) tx.set(`aside/${author}/${message.linkSeq}`, { code: outcome, raw: hexOf(message.raw) })
     this.links.take(tx, message, { unsupported: outcome === 'unsupported' })

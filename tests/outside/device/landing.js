@@ -9,14 +9,15 @@ const { hexOf } = require('./manifests.js')
 const messages = require('./messages.js')
 const { readReport, readResult } = require('./orders.js')
 const { sign, xPublic, xchacha } = require('./primitives.js')
-const { readTelemetry } = require('./telemetry.js')
+const { readSummary, readTelemetry } = require('./telemetry.js')
 const vault = require('./vault.js')
 
 const LISTED_ONE_BY_ONE = 2000
 const RANGE = 1000
 const SEGMENT_BYTES = 4194304
 const HELD = 32 // fewer than the relay delivers without an acknowledgement
-const LANDS = new Set(['TELEMETRY', 'REDIRECTED', 'LOSS', 'SETTING_REPORT', 'ORDER_RESULT'])
+const BATCHES = new Set(['TELEMETRY', 'SUMMARY'])
+const LANDS = new Set(['TELEMETRY', 'SUMMARY', 'REDIRECTED', 'LOSS', 'SETTING_REPORT', 'ORDER_RESULT'])
 const ZERO_HASH = Buffer.alloc(32)
 const digestOf = content => crypto.createHash('sha256').update(content).digest('hex')
 const padded = number => String(number).padStart(12, '0')
@@ -58,10 +59,11 @@ class Landing {
     if (type === 'LOSS') messages.readLoss(body)
     if (type === 'SETTING_REPORT') readReport(body)
     if (type === 'ORDER_RESULT') readResult(body)
-    if (type !== 'TELEMETRY' && type !== 'REDIRECTED') return raw
+    if (!BATCHES.has(type) && type !== 'REDIRECTED') return raw
     const inner = type === 'REDIRECTED' ? messages.readMessage(body) : { type, author, groupId, body, raw }
-    if (inner.type !== 'TELEMETRY' || !inner.author.equals(author) || !inner.groupId.equals(groupId)) throw malformed('redirected')
-    readTelemetry(inner.body)
+    if (!BATCHES.has(inner.type) || !inner.author.equals(author) || !inner.groupId.equals(groupId)) throw malformed('redirected')
+    if (inner.type === 'SUMMARY') readSummary(inner.body)
+    else readTelemetry(inner.body)
     return inner.raw
   }
 

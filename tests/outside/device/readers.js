@@ -8,7 +8,7 @@ const messages = require('./messages.js')
 const { readReport, readResult } = require('./orders.js')
 const { readPlan } = require('./personal.js')
 const { readRendezvous } = require('./rendezvous.js')
-const { readTelemetry } = require('./telemetry.js')
+const { readSummary, readTelemetry } = require('./telemetry.js')
 
 const READERS = {
   message: bytes => {
@@ -43,6 +43,7 @@ const READERS = {
   SETTING_REPORT: readReport,
   GROUP_INVITE: readGroupInvite,
   TELEMETRY: readTelemetry,
+  SUMMARY: readSummary,
   rendezvous: readRendezvous,
 }
 

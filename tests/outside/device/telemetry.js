@@ -2,7 +2,7 @@
 'use strict'
 const zlib = require('node:zlib')
 const { decode, encode, limit, malformed } = require('./cbor.js')
-const { UINT63, exactly, integer, list, octets, structure, text, tuple, uint63 } = require('./shapes.js')
+const { UINT63, exactly, integer, list, octets, ranges, structure, text, tuple, uint63 } = require('./shapes.js')
 
 const [DECIMAL, BOOLEAN, FLOAT, TEXT, DATA] = [0, 1, 2, 3, 4]
 const ASSERTED = 2
@@ -10,6 +10,9 @@ const MAXIMUM_BATCH_BYTES = 524288
 const MAXIMUM_READINGS = 16000
 const MAXIMUM_SERIES = 1024
 const MAXIMUM_TEXT = 4096
+const MAXIMUM_WINDOWS = 4096
+const MAXIMUM_WINDOW_US = 31 * 86400e6
+const MAXIMUM_RANGES = 64
 const INT64 = integer(-(2n ** 63n), 2n ** 63n - 1n)
 const MAXIMUM_SUM = 2n ** 62n
 
@@ -177,4 +180,55 @@ function writeTelemetry(number, { bootId, clock, monotonic, wall }, readings) {
   return encode([number, [1, bootId, clock, monotonic, wall, readings.length, Number(smaller), columns.length, smaller ? packed : columns]])
 }
 
-module.exports = { readTelemetry, writeTelemetry }
+const summarisedShape = value => {
+  const [name, unit, kind, scale, count] = tuple(text(128), text(32), integer(0, 4), integer(0, 9), integer(1, MAXIMUM_WINDOWS))(value)
+  if (!name || (scale && kind !== DECIMAL)) throw malformed('series')
+  return { name, unit, kind, scale, count }
+}
+
+/** {numbers, window, series}: each series has windows, [first time, last time, readings, sum, minimum, maximum, first, last]. */
+function readSummary(body) {
+  const [[numbers, summary]] = structure(decode(body), [ranges(MAXIMUM_RANGES, 1), value => value])
+  const shapes = [
+    integer(1, 1), exactly(8), integer(0, 2), uint63, uint63, integer(1, MAXIMUM_WINDOW_US), integer(1, MAXIMUM_WINDOWS), integer(0, 1),
+    integer(0, MAXIMUM_BATCH_BYTES), octets(Infinity),
+  ]
+  const [, bootId, clock, monotonic, wall, window, count, codec, inflated, packed] = tuple(...shapes)(summary)
+  const written = codec ? inflate(packed, inflated) : packed
+  if (written.length !== inflated) throw malformed('inflated')
+  const fields = tuple(list(summarisedShape, MAXIMUM_SERIES), ...Array(9).fill(x => x), octets(Infinity))(decode(written, MAXIMUM_BATCH_BYTES))
+  const [series] = fields
+  for (let n = 1; n < series.length; n++) if (series[n].kind < series[n - 1].kind) throw malformed('order of series')
+  const total = (...kinds) => series.filter(each => kinds.includes(each.kind)).reduce((sum, each) => sum + each.count, 0)
+  if (total(DECIMAL, BOOLEAN, FLOAT, TEXT, DATA) !== count) throw malformed('windows')
+  const [firsts, spans, counts] = fields.slice(1, 4).map(column => readColumn(column, count))
+  const [whole, doubles] = [total(DECIMAL, BOOLEAN), total(FLOAT)]
+  const values = fields.slice(4, 10).map(column => readColumn(column, whole))
+  if (fields[10].length !== 40 * doubles) throw malformed('floats')
+  const floats = transposed(fields[10], 8, 5 * doubles)
+  const integers = n => {
+    const [minimum, span, first, last, low, high] = values.map(column => column[n])
+    const above = (high << 60n) + low
+    const least = [span, first, last, low, high].every(each => each >= 0n)
+    if (!least || first > span || last > span || above < span || above > (counts[n] - 1n) * span) throw malformed('a window')
+    return [counts[n] * minimum + above, minimum, minimum + span, minimum + first, minimum + last].map(narrow)
+  }
+  const numbersOf = n => {
+    const found = [0, 1, 2, 3, 4].map(column => floats.readDoubleLE(8 * (column * doubles + n)))
+    const [, minimum, maximum, first, last] = found
+    const within = [first, last].every(value => minimum <= value && value <= maximum)
+    if (!found.every(Number.isFinite) || !within) throw malformed('a window')
+    return found
+  }
+  let at = 0
+  const windowsOf = ({ kind, count: many }) =>
+    Array.from({ length: many }, () => {
+      const n = at++
+      if (spans[n] < 0n || counts[n] < 1n || counts[n] >= 2n ** 32n) throw malformed('a window')
+      const said = kind <= BOOLEAN ? integers(n) : kind === FLOAT ? numbersOf(n - whole) : [0, 0, 0, 0, 0]
+      return [firsts[n], firsts[n] + spans[n], counts[n]].map(narrow).concat(said)
+    })
+  return { numbers, bootId, clock, monotonic, wall, window, series: series.map(each => ({ ...each, windows: windowsOf(each) })) }
+}
+
+module.exports = { readSummary, readTelemetry, writeTelemetry }

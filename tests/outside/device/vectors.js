@@ -15,7 +15,7 @@ const { personalState, planOf, readPlan } = require('./personal.js')
 const primitives = require('./primitives.js')
 const rendezvous = require('./rendezvous.js')
 const { Spake2 } = require('./spake2.js')
-const { readTelemetry, writeTelemetry } = require('./telemetry.js')
+const { readSummary, readTelemetry, writeTelemetry } = require('./telemetry.js')
 const vault = require('./vault.js')
 
 const count = new Count()
@@ -212,6 +212,15 @@ function checkTelemetry() {
       const again = readTelemetry(writeTelemetry(entry.number, { bootId: hex(bootId), clock, monotonic, wall }, entry.readings))
       const rewritten = again.series.map(({ name, unit, kind, scale, count: many }) => [name, unit, kind, scale, many])
       return [[found, rewritten, again.readings], [expected, entry.series, entry.decoded]]
+    })
+  }
+}
+
+function checkSummaries() {
+  for (const entry of count.in('summaries').vectors) {
+    count.entry(entry, () => readSummary(octets(entry, 'bytes')), ({ numbers, window, series }) => {
+      const found = series.map(({ name, unit, kind, scale, windows }) => [name, unit, kind, scale, windows])
+      return [[numbers, window, found], [entry.numbers, entry.window_us, entry.series]]
     })
   }
 }
@@ -518,7 +527,7 @@ function checkWycheproof() {
 }
 
 const checks = [
-  checkCbor, checkEnvelopes, checkMessages, checkPresences, checkHeads, checkInvites, checkCeremonies, checkTelemetry, checkGroupManifests, checkGroupMessages,
+  checkCbor, checkEnvelopes, checkMessages, checkPresences, checkHeads, checkInvites, checkCeremonies, checkTelemetry, checkSummaries, checkGroupManifests, checkGroupMessages,
   checkHistory, checkOrders, checkCheckpoints, checkPersonal, checkVault, checkSessions, checkGrowth, checkWycheproof,
 ]
 for (const check of checks) check()

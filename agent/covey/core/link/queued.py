@@ -55,6 +55,7 @@ class MessageClass(IntEnum):
 _CLASSES = {
     MessageType.BLOB: MessageClass.DATA,
     MessageType.TELEMETRY: MessageClass.TELEMETRY,
+    MessageType.SUMMARY: MessageClass.TELEMETRY,
     MessageType.FORWARD: MessageClass.TELEMETRY,
     MessageType.REDIRECTED: MessageClass.TELEMETRY,
     MessageType.OPERATIONS: MessageClass.HISTORY,

@@ -19,7 +19,16 @@ from covey.core.link.queued import MessageClass, TakenBack, class_of
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.telemetry.batch import numbered
-from covey.core.wire.message import NO_GROUP, Loss, LossReason, Message, MessageType, read_message, write_message
+from covey.core.wire.message import (
+    BATCHES,
+    NO_GROUP,
+    Loss,
+    LossReason,
+    Message,
+    MessageType,
+    read_message,
+    write_message,
+)
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.message import MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
 from covey.limits.storage import EXPIRED_AT_ONCE
@@ -39,7 +48,7 @@ TAKEN_OF_STRANGERS = frozenset(
 )
 """What may be said where two devices are no longer in one group."""
 
-_TAKEN_OF_OTHERS = TAKEN_OF_STRANGERS | {MessageType.TELEMETRY, MessageType.REDIRECTED}
+_TAKEN_OF_OTHERS = TAKEN_OF_STRANGERS | BATCHES | {MessageType.REDIRECTED}
 """What is not withdrawn where it is the other one that went: telemetry goes to another collector as well, or waits."""
 
 _OF_MEMBERS = frozenset(

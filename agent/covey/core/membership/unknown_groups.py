@@ -45,6 +45,7 @@ _TO_MEMBERS = frozenset(
         MessageType.OPERATIONS,
         MessageType.HISTORY_PULL,
         MessageType.TELEMETRY,
+        MessageType.SUMMARY,
         MessageType.SETTING_REPORT,
         MessageType.ORDER_RESULT,
     }

@@ -1,4 +1,4 @@
-"""Handlers of telemetry and of records of lost messages: a collector lands them before it acknowledges them.
+"""Handlers of telemetry, summaries and loss records: a collector lands them before it acknowledges them.
 
 Reports about orders land too. The acknowledgement waits until a role reports that the vault has the message
 (`TelemetryLanding.landed`).
@@ -34,6 +34,7 @@ class TelemetryLanding:
         """Return the handlers by message type."""
         return {
             MessageType.TELEMETRY: self._telemetry,
+            MessageType.SUMMARY: self._telemetry,
             MessageType.REDIRECTED: self._redirected,
             MessageType.LOSS: self._loss,
         }

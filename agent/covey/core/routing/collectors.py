@@ -23,13 +23,16 @@ from covey.core.link.sender import Sender
 from covey.core.link.windows import Windows
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
-from covey.core.telemetry.batch import split_number
-from covey.core.wire.message import Message, MessageType, read_message
+from covey.core.telemetry.summaries import numbers_of
+from covey.core.wire.message import BATCHES, Message, MessageType, read_message
 from covey.errors import LocalError, MalformedError, RemoteError, UnknownGroupError
 from covey.limits.relay import COLLECTOR_CHECK_US, REDIRECTED_AT_ONCE
 
 if TYPE_CHECKING:
     from covey.core.records import Records
+
+
+_MOVED = BATCHES | {MessageType.REDIRECTED}
 
 
 class Collectors:
@@ -125,9 +128,9 @@ class Collectors:
             return False
         if collector is None:
             return False
-        content = message.raw if message.type is MessageType.TELEMETRY else message.body
+        content = message.raw if message.type in BATCHES else message.body
         self._queue.redirect(
-            recipient, place, collector.keys.signing_public, message.group_id, content, _number(content), now
+            recipient, place, collector.keys.signing_public, message.group_id, content, _number(message), now
         )
         self._records.counters.count("redirected_messages")
         return True
@@ -135,13 +138,13 @@ class Collectors:
 
 def _is_batch(raw: bytes) -> bool:
     try:
-        return read_message(raw, verify=False).type in {MessageType.TELEMETRY, MessageType.REDIRECTED}
+        return read_message(raw, verify=False).type in _MOVED
     except RemoteError:
         return False  # nothing that this device has written; whoever gets it says so
 
 
-def _number(content: bytes) -> BatchNumber:
-    return split_number(read_message(content, verify=False).body)[0]
+def _number(message: Message) -> BatchNumber:
+    return BatchNumber(numbers_of(message)[0][0])
 
 
 def read_redirected(message: Message) -> bytes:
@@ -151,7 +154,7 @@ def read_redirected(message: Message) -> bytes:
         RemoteError: anything else.
     """
     inner = read_message(message.body)
-    if inner.type is not MessageType.TELEMETRY or (inner.author, inner.group_id) != (message.author, message.group_id):
+    if inner.type not in BATCHES or (inner.author, inner.group_id) != (message.author, message.group_id):
         raise MalformedError("only telemetry of the same author and group may be redirected")
     return inner.raw
 
@@ -179,7 +182,7 @@ class Publishing:
                     message = read_message(raw, verify=False)
                     if message.type is MessageType.REDIRECTED:
                         message = read_message(message.body, verify=False)
-                    if message.type is MessageType.TELEMETRY and recipient != self._own:
+                    if message.type in BATCHES and recipient != self._own:
                         yield recipient, place, message
 
     def pushed(self, recipient: DeviceKey, place: Place) -> None:

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from covey.core.ids import DeviceKey, Incarnation
-from covey.core.telemetry.batch import split_number
+from covey.core.telemetry.summaries import numbers_of
 from covey.core.vault.entries import Erasure, SegmentEntry, SegmentPart, SegmentRecord
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.segments import ErasedNumbers, OpenedSegment
-from covey.core.wire.message import Loss, Message, MessageType, read_message
+from covey.core.wire.message import BATCHES, Loss, Message, MessageType, read_message
 from covey.errors import RemoteError
 from covey.limits.vault import (
     MAXIMUM_ERASED_RANGES,
@@ -133,9 +133,8 @@ def _note_numbers(raw: bytes, numbers: dict[Link, Spans]) -> None:
     """Note which numbers a message accounts for (rule 4); one that nobody can read accounts for none."""
     try:
         message = read_message(raw, verify=False)
-        if message.type is MessageType.TELEMETRY:
-            number, _ = split_number(message.body)
-            numbers[message.author, message.incarnation].append((number, number))
+        if message.type in BATCHES:
+            numbers[message.author, message.incarnation] += numbers_of(message)
         elif message.type is MessageType.LOSS:
             _note_loss(message, numbers)
     except RemoteError:

@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import pairwise
 from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.ids import GROUP_ID_BYTES, INCARNATION_BYTES, KEY_BYTES, DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.wire import cbor, imprints, shapes
-from covey.core.wire.sequences import Range, SequenceSet
+from covey.core.wire.sequences import Range, SequenceSet, are_apart, read_range
 from covey.errors import MalformedError, UnsupportedError
 from covey.limits.link import MAXIMUM_ACKNOWLEDGED_RANGES, MAXIMUM_LOSS_RANGES, MAXIMUM_UNSUPPORTED
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SEQUENCE
@@ -59,6 +58,7 @@ class MessageType(IntEnum):
     EPHEMERAL = 0x18
     HISTORY_GRAPH = 0x19
     INVITE_REQUEST = 0x1A
+    SUMMARY = 0x1B
     CONTENT_ACK = 0x71
     CONTENT_PULL = 0x72
     CONTENT_PART = 0x73
@@ -89,6 +89,9 @@ _UNSEQUENCED = frozenset(
 _UNKNOWN = 0x100
 UNKNOWN_TYPE = MessageType(_UNKNOWN)
 """What a message is that this build cannot use: of a newer Covey's type, or with a field that must be understood."""
+
+BATCHES = frozenset({MessageType.TELEMETRY, MessageType.SUMMARY})
+"""Readings, or what takes their place: what collectors land under numbers of batches, and what may be redirected."""
 
 _EITHER = frozenset({MessageType.FORWARD})
 _KNOWN = frozenset(MessageType)
@@ -304,15 +307,8 @@ class Resumption:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
-        spans = cbor.many(_span, MAXIMUM_ACKNOWLEDGED_RANGES + 1)(cbor.decode_growing(body, 2048))
+        spans = cbor.many(read_range, MAXIMUM_ACKNOWLEDGED_RANGES + 1)(cbor.decode_growing(body, 2048))
         return cls(spans)
-
-
-def _span(value: object) -> Range:
-    first, last = cbor.record(value, "range", cbor.uint(MAXIMUM_SEQUENCE), cbor.uint(MAXIMUM_SEQUENCE))
-    if not 1 <= first <= last:
-        raise MalformedError("a range is empty")
-    return first, last
 
 
 class LossReason(IntEnum):
@@ -369,12 +365,12 @@ class Loss:
             RemoteError: malformed, beyond a bound, or of nothing.
         """
         fields = cbor.decode_growing(body, _LOSS_BYTES)
-        spans = cbor.many(_span, MAXIMUM_LOSS_RANGES)
+        spans = cbor.many(read_range, MAXIMUM_LOSS_RANGES)
         earlier = (cbor.octets(INCARNATION_BYTES),) if isinstance(fields, list) and len(fields) > 3 else ()
         reason, places, numbers, *incarnation = cbor.record(
             fields, "loss", cbor.uint(_LAST_REASON), spans, spans, *earlier
         )
-        if not places or not _apart(places) or not _apart(numbers):
+        if not places or not are_apart(places) or not are_apart(numbers):
             raise MalformedError("a loss record's ranges must ascend and not touch")
         try:
             return cls(LossReason(reason), places, numbers, *incarnation)
@@ -384,7 +380,3 @@ class Loss:
 
 _LOSS_BYTES = 2_560
 """Two lists of `MAXIMUM_LOSS_RANGES` ranges at their longest."""
-
-
-def _apart(spans: tuple[Range, ...]) -> bool:
-    return all(before[1] + 1 < after[0] for before, after in pairwise(spans))

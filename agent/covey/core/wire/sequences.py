@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from covey.core.wire import cbor
 from covey.errors import MalformedError
@@ -140,3 +141,20 @@ class SequenceSet:
 def _span(value: object) -> Range:
     first, last = cbor.record(value, "range", cbor.uint(MAXIMUM_SEQUENCE), cbor.uint(MAXIMUM_SEQUENCE))
     return first, last
+
+
+def read_range(value: object) -> Range:
+    """Return a range of numbers from 1 on, which is not empty.
+
+    Raises:
+        MalformedError: anything else.
+    """
+    first, last = _span(value)
+    if not 1 <= first <= last:
+        raise MalformedError("a range is empty")
+    return first, last
+
+
+def are_apart(ranges: Sequence[Range]) -> bool:
+    """Say whether ranges ascend and do not touch each other."""
+    return all(before[1] + 1 < after[0] for before, after in pairwise(ranges))
