@@ -66,6 +66,30 @@ def test_an_update_that_breaks_the_connection_falls_back_by_itself(
     assert "confirm" not in _steps(shed)
 
 
+def test_a_device_waits_for_the_moment_that_its_owner_chose(
+    new_gateway: Callable[[str], Gateway], tmp_path: Path
+) -> None:
+    fleet = Fleet(new_gateway, tmp_path, ("shed",))
+    [shed] = fleet.sheds
+    fleet.define_pump(shed)
+    busy, action = shed.state / "busy", shed.state / "operations.d" / "pump.toml"
+    check = shed.state / "is-idle"
+    check.write_text(f"#!/bin/sh\ntest ! -e {busy} || exit 75\n")
+    check.chmod(0o700)
+    action.write_text(f'{action.read_text()}when = ["covey", "installer", "when", "--mains", "--check={check}"]\n')
+    busy.touch()
+    fleet.start()
+    order = fleet.order("good 2\n")
+    waits = f"pump waits for {check} before it installs"
+    wait_until(lambda: waits in shed.covey("check", "--offline").stdout, "it waits")
+    assert "install" not in _steps(shed)
+    shed.kill()
+    busy.unlink()
+    shed.start("run", "--no-sensors")
+    outcome, _, why = fleet.outcome(order)
+    assert (outcome, why) == ("done", "on good 2")
+
+
 @pytest.mark.parametrize("step", ["install", "trial", "confirm", "rollback"])
 def test_an_agent_that_is_killed_at_a_step_ends_on_the_old_or_on_the_new_and_says_on_which(
     new_gateway: Callable[[str], Gateway], tmp_path: Path, step: str

@@ -75,6 +75,7 @@ _OUR_OWN = {
     "ROLL_BACK_REST_US": "this device's own installers",
     "CONFIRM_REST_US": "this device's own installers",
     "INSTALLER_FETCH_US": "this device's own installers",
+    "MOMENT_REST_US": "this device's own installers",
     "STAGING_REST_US": "this device's own installers",
     "MAXIMUM_UDP_BOARDS": "lines of one gateway",
     "MAXIMUM_UDP_STRANGERS": "lines of one gateway",

@@ -23,6 +23,7 @@ agent itself is to do. `ends = "agent"` (or "machine") says that doing it ends t
 
 [installer]              # what it installs stays only where it proves good (`core/actions/installing.py`)
 trial_seconds = 600      # so long it has for that; 600 without it
+when = ["covey", "installer", "when", "--hours=22:00-05:00"]      # says whether this is the moment; any without it
 
 [unit]                   # where systemd runs it in a unit of its own: what that has beyond a user who may write nothing
 user = "root"
@@ -80,7 +81,7 @@ _KEYS = (
     *("summary", "argv", "input", "idempotent", "ends", "seconds", "memory_mib", "output_kib", "arguments"),
     *("installer", "unit"),
 )
-_INSTALLER = ("trial_seconds",)
+_INSTALLER = ("trial_seconds", "when")
 _SHAPES = ("integer", "choice", "text", "characters", "dash")
 _RIGHTS = ("user", "groups", "writes", "devices", "capabilities", "network")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?")
@@ -111,7 +112,7 @@ def read_action(name: str, text: str, where: str) -> ActionDefinition:
     ends = _take(
         content, "ends", where, lambda value: value in ("", "agent", "machine"), "agent or machine", default=""
     )
-    trial_us = _trial_us(content, where)
+    trial_us, when = _installer(content, where)
     arguments = _arguments(content.get("arguments", {}), where)
     stdin = _take(content, "input", where, _is_input, f"a text of at most {MAXIMUM_ACTION_INPUT_BYTES:,} bytes", "")
     if stdin and argv[0] in {AGENT, COVEY}:
@@ -133,14 +134,14 @@ def read_action(name: str, text: str, where: str) -> ActionDefinition:
     if trial_us is not None:
         arguments = dict(INSTALLER_ARGUMENTS)
     return ActionDefinition(
-        name, summary, tuple(argv), arguments, idempotent, Ends(ends), bounds, rights, stdin, trial_us
+        name, summary, tuple(argv), arguments, idempotent, Ends(ends), bounds, rights, stdin, trial_us, when
     )
 
 
-def _trial_us(content: Mapping[str, Any], where: str) -> int | None:
-    """Return an installer's time on trial; None for other actions."""
+def _installer(content: Mapping[str, Any], where: str) -> tuple[int | None, tuple[str, ...]]:
+    """Return an installer's time on trial and its program `when`; None and () for other actions."""
     if "installer" not in content:
-        return None
+        return None, ()
     table = content["installer"]
     if not isinstance(table, dict):
         raise ConfigurationError(f"{where}: [installer] must be a table", hint=_HINT)
@@ -148,7 +149,9 @@ def _trial_us(content: Mapping[str, Any], where: str) -> int | None:
     for key in ("arguments", "idempotent", "input", "unit"):
         if key in content:
             raise ConfigurationError(f"{where}: an installer must not set {key}")
-    return _whole(table, "trial_seconds", f"{where}: [installer]", 600, MAXIMUM_TRIAL_SECONDS) * 1_000_000
+    where = f"{where}: [installer]"
+    trial_us = _whole(table, "trial_seconds", where, 600, MAXIMUM_TRIAL_SECONDS) * 1_000_000
+    return trial_us, tuple(_take(table, "when", where, _is_when, "a list of words, the first one a program's path", []))
 
 
 def _rights(content: object, where: str) -> UnitRights:
@@ -230,6 +233,10 @@ def _is_command_line(value: object) -> bool:
     if PLACEHOLDER.search(value[0]):
         return False
     return value[0].startswith("/") or value[0] == COVEY or (value[0] == AGENT and len(value) > 1)
+
+
+def _is_when(value: object) -> bool:
+    return value == [] or (_is_command_line(value) and isinstance(value, list) and value[0] != AGENT)
 
 
 def _are_texts(values: list[Any]) -> bool:

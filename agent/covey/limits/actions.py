@@ -97,6 +97,10 @@ CONFIRM_REST_US = 5_000_000
 INSTALLER_FETCH_US = 86_400_000_000
 """How long an installer's file is asked for: one of 100 MiB over a link of some kB/s comes in that time."""
 
+MOMENT_REST_US = 120_000_000
+"""Between two questions whether this is the moment to install: a program that starts this often costs a Pi 1 % of a
+core."""
+
 STAGING_REST_US = 2_000_000
 """Between two looks at whether it has come."""
 

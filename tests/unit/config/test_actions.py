@@ -125,6 +125,20 @@ def test_a_mistake_is_named(before: str, after: str, says: str) -> None:
     assert says in _refused(_WHOLE.replace(before, after))
 
 
+_INSTALLER = 'summary = "a"\nargv = ["/bin/pump"]\n[installer]\n'
+
+
+def test_an_installer_may_have_a_program_that_chooses_the_moment() -> None:
+    action = read_action("pump", _INSTALLER + 'when = ["/bin/is-idle", "--now"]', "pump.toml")
+    assert action.when == ("/bin/is-idle", "--now")
+    assert read_action("pump", _INSTALLER, "pump.toml").when == ()
+
+
+@pytest.mark.parametrize("when", ['"/bin/is-idle"', '["is-idle"]', '["agent", "restart"]', "[1]"])
+def test_a_program_that_chooses_the_moment_is_a_command_line(when: str) -> None:
+    assert "when must be a list of words" in _refused(f"{_INSTALLER}when = {when}", "pump")
+
+
 def test_a_file_has_an_actions_name_and_is_toml() -> None:
     assert "a name must be" in _refused(_WHOLE, "Restart Service")
     assert "restart-service.toml" in _refused("argv = [")

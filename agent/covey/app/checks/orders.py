@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
 from covey.app.documents import DAY_S
 from covey.app.wording import count
+from covey.core.actions.installation import InstallationPhase
 from covey.core.actions.results import NOT_ROLLED_BACK, ROLLED_BACK
 from covey.core.ids import labelled_name
 from covey.errors import ActionError, ConfigurationError, LocalError
@@ -139,6 +140,9 @@ def installers(device: Examined) -> Iterator[Seen]:
     store = device.opened.store
     under_way, last = store.installations.all(), store.commands.last_of_actions()
     for each in under_way:
+        if each.phase is InstallationPhase.FETCHING and each.why:
+            yield ok(f"{each.action} {each.why} before it installs")
+            continue
         phase = each.phase.name.lower().replace("_", " ")
         why = f": {each.why}" if each.why else ""
         yield warning(

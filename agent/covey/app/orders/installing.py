@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from covey.adapters.clock import SystemClock
 from covey.adapters.file_installer import FileInstaller
 from covey.adapters.files import storage_errors
+from covey.adapters.moments import DailyHours, on_mains, run_check
 from covey.adapters.slot_installer import SlotInstaller, end_agent_above
 from covey.errors import LocalError, RemoteError, UsageError
 from covey.limits.board import MAXIMUM_BOARD_IMAGE_BYTES
@@ -72,6 +75,26 @@ def install_boards(word: str, folder: StateFolder, content: BinaryIO) -> int | s
         _image(raw)
         content = BytesIO(raw)
     return (word == "confirm" and _boards_run(folder)) or _answer(installer, word, content)
+
+
+def wait_reason(hours_text: str, check: Sequence[str], *, mains: bool) -> str | None:
+    """Return what has to be waited for before something is installed; None: nothing, this is the moment.
+
+    Raises:
+        LocalError: the owner's program `check` cannot be started, or failed.
+        UsageError: the hours are none.
+    """
+    hours, clock = DailyHours.parse(hours_text) if hours_text else None, SystemClock()
+    if hours is not None and not clock.synchronised():
+        return "waits for a synchronised clock"
+    if hours is not None and not hours.include(datetime.fromtimestamp(clock.wall_us() / 1_000_000).time()):  # noqa: DTZ006 - local time
+        return f"waits for {hours}"
+    if mains and not on_mains():
+        return "waits for mains power"
+    code = run_check(check) if check else 0
+    if code not in {0, NOT_YET}:
+        raise LocalError(f"{check[0]} exited with code {code}")
+    return f"waits for {check[0]}" if code else None
 
 
 def _answer(installer: FileInstaller | SlotInstaller, word: str, content: BinaryIO) -> int | str:

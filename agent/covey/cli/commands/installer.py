@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.app.orders.installing import WORDS, install_boards, install_covey, install_file
+from covey.app.orders.installing import NOT_YET, WORDS, install_boards, install_covey, install_file, wait_reason
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ def add_arguments(parser: Parser) -> None:
     covey.add_argument("--slots", required=True, metavar="FOLDER", help="folder with the slots and the link")
     board = actions.add("board", _board, "update boards of this device; roll back if they fail")
     board.add_argument("--of", required=True, metavar="FOLDER", help="state folder of the agent")
+    when = actions.add("when", _when, "exit 0 if this is the moment to install, 75 if it has to wait")
+    when.add_argument("--hours", default="", metavar="HOURS", help="only in these hours, local time: 22:00-05:00")
+    when.add_argument("--mains", action="store_true", help="only on mains power, not on a battery")
+    when.add_argument("--check", default="", metavar="PROGRAM", help="program that says: exit code 0 now, 75 later")
     for each in (file, covey, board):
         each.add_argument("word", choices=WORDS, metavar="WORD", help=f"{', '.join(WORDS)}; stdin is the file")
 
@@ -48,6 +52,12 @@ def _board(options: argparse.Namespace) -> int:
     from covey.app.device.device import find_state
 
     return _said(install_boards(options.word, find_state(options.of), sys.stdin.buffer))
+
+
+def _when(options: argparse.Namespace) -> int:
+    reason = wait_reason(options.hours, _program("--check", options.check), mains=options.mains)
+    print(reason or "now")
+    return NOT_YET if reason else 0
 
 
 def _said(done: int | str) -> int:

@@ -131,14 +131,15 @@ class Invocation:
     stdin_path: str = ""
     """The file that it reads in the place of `stdin`; "": none."""
     step: str = ""
-    """What an installer is to do, the last word of its command line; "": it is none."""
+    """What an installer is to do; "": it is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionDefinition:
     """An action as the device's owner defines it; `idempotent`: doing it twice is as good as once.
 
-    `trial_us` makes it an installer: so long has what it installs to prove itself, in microseconds.
+    `trial_us` makes it an installer: so long has what it installs to prove itself, in microseconds. `when` is the
+    command line that says whether this is the moment to install; (): any moment is.
     """
 
     name: str
@@ -151,10 +152,15 @@ class ActionDefinition:
     rights: UnitRights = UnitRights()
     stdin: str = ""
     trial_us: int | None = None
+    when: tuple[str, ...] = ()
 
     def installer_invocation(self, word: str) -> Invocation:
         """Return what is to be run where an installer is to do what a word says."""
         return Invocation(self.name, {}, (*self.argv, word), self.bounds, self.rights, step=word)
+
+    def when_invocation(self, step: str) -> Invocation:
+        """Return what is to be run to find out whether an installer may begin."""
+        return Invocation(self.name, {}, self.when, self.bounds, self.rights, step=step)
 
     def invocation(self, given: Mapping[str, str], secrets: Mapping[str, str]) -> Invocation:
         """Return what is to be run with these arguments, some of them secret.

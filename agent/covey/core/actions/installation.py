@@ -30,8 +30,8 @@ class Installation:
     """One that is under way. `file` is the id of the operation that offers the file, in hex.
 
     `since_us` is when its phase began by the monotonic clock of the boot `boot_id`; `tries` how often the agent has
-    begun on trial, or it was tried to fall back. `code`, `why` and `output` say why it does not stay; `before` is the
-    version of before, None where it was not asked for yet.
+    begun on trial, or it was tried to fall back. `code`, `why` and `output` say why it does not stay; without a code,
+    `why` says what it waits for. `before` is the version of before, None where it was not asked for yet.
     """
 
     operation: OperationId

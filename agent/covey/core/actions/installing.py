@@ -16,7 +16,10 @@ An installer is an action whose program knows four words: `install`, which reads
    agent or the machine has ended meanwhile as intended, the new one was not installed.
 7. While its release is paused, the file is fetched but nothing changes. An abort before any change prevents the change;
    an abort during the trial rolls back; after the acknowledgement it has no effect.
-8. Each action has at most one installation in progress. One that has begun is completed even if its owner no longer
+8. Once its file is here, the owner's program `when` says whether this is the moment to install: `NOT_YET` repeats the
+   question, for as long as it takes; any other failure ends the installation before any change. An installation that
+   has begun does not ask again.
+9. Each action has at most one installation in progress. One that has begun is completed even if its owner no longer
    allows it.
 """
 
@@ -30,7 +33,15 @@ from typing import TYPE_CHECKING, Protocol
 from covey.core.actions.commands import CommandRecord, Moment
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation
 from covey.core.actions.installation import Installation, InstallationPhase
-from covey.core.actions.results import NOT_FETCHED, NOT_ROLLED_BACK, ROLLED_BACK, WITHDRAWN, CommandState, End
+from covey.core.actions.results import (
+    NOT_FETCHED,
+    NOT_ROLLED_BACK,
+    NOT_STARTED,
+    ROLLED_BACK,
+    WITHDRAWN,
+    CommandState,
+    End,
+)
 from covey.core.ids import OperationId
 from covey.errors import ActionError
 from covey.limits.actions import (
@@ -38,6 +49,7 @@ from covey.limits.actions import (
     INSTALLER_FETCH_US,
     MAXIMUM_RESULT_WHY_BYTES,
     MAXIMUM_VERSION_CHARACTERS,
+    MOMENT_REST_US,
     ROLL_BACK_REST_US,
     ROLL_BACK_TRIES,
     STAGING_REST_US,
@@ -48,7 +60,7 @@ if TYPE_CHECKING:
     from covey.core.records.orders import InstallationRecords
 
 NOT_YET = 75
-"""The exit code of `confirm` that has it asked once more (EX_TEMPFAIL of sysexits.h)."""
+"""The exit code of `confirm` and `when` that repeats the question later (EX_TEMPFAIL of sysexits.h)."""
 
 _FETCH_KEPT_US = INSTALLER_FETCH_US // 2
 _WHY_CHARACTERS = MAXIMUM_RESULT_WHY_BYTES // 2
@@ -58,6 +70,8 @@ class InstallerStep(Enum):
     """What is run of an installer: getting the file, or the program with a word."""
 
     FETCH = "fetch"
+    WHEN = "when"
+    """The owner's program that says whether this is the moment; it gets no word."""
     INSTALL = "install"
     CONFIRM = "confirm"
     ROLL_BACK = "rollback"
@@ -65,12 +79,11 @@ class InstallerStep(Enum):
 
 
 _STEPS = {
-    InstallationPhase.FETCHING: InstallerStep.INSTALL,
     InstallationPhase.CONFIRMING: InstallerStep.CONFIRM,
     InstallationPhase.ROLLING_BACK: InstallerStep.ROLL_BACK,
     InstallationPhase.ENDING: InstallerStep.VERSION,
 }
-"""What is run next in a phase, once the file is there; on trial nothing is."""
+"""What is run next in a phase after the file is here; on trial nothing is."""
 
 
 class ActionOwner(Protocol):
@@ -137,6 +150,8 @@ class Installing:
         self._staging = staging
         self._staged: set[OperationId] = set()
         """Those whose file is there, and was opened by this process."""
+        self._ready: set[OperationId] = set()
+        """Those for which this is the moment."""
         self._asking: set[OperationId] = set()
         """Those whose file was not here when what asks for it was begun."""
         self._rests_until_us: dict[OperationId, int] = {}
@@ -195,9 +210,8 @@ class Installing:
             elif each.operation in aborted and each.phase is InstallationPhase.TRIAL:
                 self._fall_back(each, "its release was aborted", moment)
         for each in self._records.all() if paused else ():
-            used_us = moment.monotonic_us - each.since_us
-            if each.operation in paused and each.phase is InstallationPhase.FETCHING and used_us > _FETCH_KEPT_US:
-                self._records.put(replace(each, since_us=moment.monotonic_us))  # a pause uses up no time of the file's
+            if each.operation in paused and each.phase is InstallationPhase.FETCHING:
+                self._keep_time(each, moment)
 
     def next_step(self, moment: Moment) -> StepBegun | Installed | None:
         """Begin what is next of any of them, or end one; None: there is nothing to be done now."""
@@ -214,13 +228,8 @@ class Installing:
         is_well = end.state is CommandState.DONE and not end.exit
         why = "" if is_well else _why(begun.step, end)
         match begun.step:
-            case InstallerStep.FETCH if is_well:
-                self._staged.add(each.operation)
-            case InstallerStep.FETCH:
-                if not self._is_coming(each, moment):
-                    self._enter(
-                        replace(each, code=NOT_FETCHED, why=why, output=end.output), InstallationPhase.ENDING, moment
-                    )
+            case InstallerStep.FETCH | InstallerStep.WHEN:
+                self._prepared(each, begun.step, end, why, moment)
             case InstallerStep.INSTALL if is_well:
                 self._installed(each, begun.invocation, moment)
             case InstallerStep.CONFIRM if is_well:
@@ -251,21 +260,39 @@ class Installing:
             changed = each.phase not in {InstallationPhase.FETCHING, InstallationPhase.ENDING}
             code = NOT_ROLLED_BACK if changed else each.code or NOT_FETCHED
             return self._conclude(replace(each, code=code, why=each.why or "its installer is no longer defined"), "")
-        is_ready = each.operation in self._staged and each.before is not None
-        if each.operation in self._held and each.phase is InstallationPhase.FETCHING and is_ready:
+        is_prepared = each.operation in self._staged and each.before is not None
+        if each.operation in self._held and each.phase is InstallationPhase.FETCHING and is_prepared:
             return None
         if self._is_over(each, definition, moment):
             return None
-        if each.phase is InstallationPhase.FETCHING and each.operation not in self._staged:
-            return self._fetch(each, moment)
-        if each.before is None and each.phase is InstallationPhase.FETCHING:
-            return self._begun(each, InstallerStep.VERSION, definition)
         if each.phase is InstallationPhase.FETCHING:
-            self._enter(each, InstallationPhase.INSTALLING, moment)
-        elif each.phase is InstallationPhase.ROLLING_BACK:
+            return self._prepare(each, definition, moment)
+        if each.phase is InstallationPhase.ROLLING_BACK:
             self._records.put(replace(each, tries=each.tries + 1))
         step = _STEPS.get(each.phase)
         return None if step is None else self._begun(each, step, definition)
+
+    def _prepare(self, each: Installation, definition: ActionDefinition, moment: Moment) -> StepBegun | None:
+        """Return what is next before anything is changed, or the installing itself."""
+        if each.operation not in self._staged:
+            return self._fetch(each, moment)
+        if each.before is None:
+            return self._begun(each, InstallerStep.VERSION, definition)
+        if definition.when and each.operation not in self._ready:
+            return StepBegun(each.operation, InstallerStep.WHEN, definition.when_invocation(InstallerStep.WHEN.value))
+        self._enter(replace(each, why=""), InstallationPhase.INSTALLING, moment)
+        return self._begun(each, InstallerStep.INSTALL, definition)
+
+    def _prepared(self, each: Installation, step: InstallerStep, end: End, why: str, moment: Moment) -> None:
+        """Keep how fetching the file, or the question whether this is the moment, has ended."""
+        fetches = step is InstallerStep.FETCH
+        if not why:
+            (self._staged if fetches else self._ready).add(each.operation)
+        elif not fetches and end.exit == NOT_YET:
+            self._put_off(each, end.output, moment)
+        elif not (fetches and self._is_coming(each, moment)):
+            code = NOT_FETCHED if fetches else NOT_STARTED
+            self._enter(replace(each, code=code, why=why, output=end.output), InstallationPhase.ENDING, moment)
 
     def _is_over(self, each: Installation, definition: ActionDefinition, moment: Moment) -> bool:
         """Return whether a phase has taken too long; the next look then acts on it."""
@@ -326,6 +353,19 @@ class Installing:
         else:  # what follows is to be found out by the next agent
             self._rest(each, invocation.bounds.time_us, moment)
 
+    def _put_off(self, each: Installation, output: bytes, moment: Moment) -> None:
+        said = _last_line(output)
+        if said != each.why:
+            each = replace(each, why=said)
+            self._records.put(each)
+        self._keep_time(each, moment)
+        self._rest(each, MOMENT_REST_US, moment)
+
+    def _keep_time(self, each: Installation, moment: Moment) -> None:
+        """Let a wait use up no time of the file's."""
+        if moment.monotonic_us - each.since_us > _FETCH_KEPT_US:
+            self._records.put(replace(each, since_us=moment.monotonic_us))
+
     def _fall_back(self, each: Installation, why: str, moment: Moment, output: bytes = b"") -> None:
         self._enter(replace(each, code=ROLLED_BACK, why=why, output=output), InstallationPhase.ROLLING_BACK, moment)
 
@@ -351,6 +391,7 @@ class Installing:
     def _conclude(self, each: Installation, version: str) -> Installed:
         self._records.remove(each.operation)
         self._staged.discard(each.operation)
+        self._ready.discard(each.operation)
         self._rests_until_us.pop(each.operation, None)
         on = version or "a version that its installer does not name"
         definition = self._definition(each)
@@ -375,10 +416,15 @@ def _has_ended(ends: Ends, each: Installation, moment: Moment) -> bool:
 def _why(step: InstallerStep, end: End) -> str:
     """Return why a step failed, in a line: how it ended, and its error or the last line it wrote."""
     how = end.why or f"{step.value} ended with {end.exit}"
-    lines = [line.strip() for line in end.output.decode(errors="replace").splitlines() if line.strip()]
+    said = _last_line(end.output)
+    return _printable(f"{how}: {said}" if said else how, _WHY_CHARACTERS)
+
+
+def _last_line(output: bytes) -> str:
+    """Return the last error that a program wrote, otherwise its last line."""
+    lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    said = (errors or lines)[-1:]
-    return _printable(": ".join([how, *said]), _WHY_CHARACTERS)
+    return _printable("".join((errors or lines)[-1:]), _WHY_CHARACTERS)
 
 
 def _version(output: bytes) -> str:

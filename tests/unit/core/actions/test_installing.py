@@ -20,7 +20,14 @@ from covey.core.actions.results import CommandState, End, OrderResult
 from covey.core.crypto import NoiseKey, NoiseKeys
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
 from covey.errors import ActionError
-from covey.limits.actions import CONFIRM_REST_US, INSTALLER_FETCH_US, ROLL_BACK_REST_US, ROLL_BACK_TRIES, TRIAL_STARTS
+from covey.limits.actions import (
+    CONFIRM_REST_US,
+    INSTALLER_FETCH_US,
+    MOMENT_REST_US,
+    ROLL_BACK_REST_US,
+    ROLL_BACK_TRIES,
+    TRIAL_STARTS,
+)
 from tests.fleet import open_store
 from tests.staging import Staged
 
@@ -251,6 +258,55 @@ def test_while_its_release_is_paused_its_file_comes_and_nothing_is_changed(machi
     assert machine.turn() is None, "a pause uses up no time"
     machine.halted = NOTHING_HALTED
     assert machine.settle().why == "on new 1.0"
+
+
+def _put_off(machine: Machine) -> None:
+    """Let the owner's program say that this is not the moment."""
+    machine.definition = replace(machine.definition, when=("/bin/is-idle",))
+    machine.fails[InstallerStep.WHEN] = NOT_YET
+    while InstallerStep.WHEN not in machine.run:
+        machine.turn()
+
+
+def test_the_device_chooses_its_moment(machine: Machine) -> None:
+    _put_off(machine)
+    assert machine.run == [InstallerStep.FETCH, InstallerStep.VERSION, InstallerStep.WHEN]
+    assert machine.turn() is None, "it rests"
+    assert machine.store.installations.all()[0].why == "no", "what the program waits for is kept"
+    for _ in range(4 * INSTALLER_FETCH_US // MOMENT_REST_US):
+        machine.now_us += MOMENT_REST_US
+        machine.turn()
+    assert machine.phase() is InstallationPhase.FETCHING, "waiting for the moment has no limit"
+    machine.fails.clear()
+    machine.run.clear()
+    machine.now_us += MOMENT_REST_US
+    assert machine.settle().why == "on new 1.0"
+    assert machine.run.count(InstallerStep.WHEN) == 1
+
+
+def test_a_device_that_waits_for_its_moment_obeys_an_abort(machine: Machine) -> None:
+    _put_off(machine)
+    machine.halted = Halted(aborted=_PUMPS_RELEASE)
+    result = machine.settle()
+    assert (result.code, machine.version) == (results.WITHDRAWN, "old")
+
+
+def test_after_a_restart_it_asks_again_for_the_moment(machine: Machine) -> None:
+    _put_off(machine)
+    machine.restart()
+    machine.fails.clear()
+    machine.run.clear()
+    assert machine.settle().why == "on new 1.0"
+    assert InstallerStep.WHEN in machine.run
+
+
+def test_a_failing_when_program_ends_the_installation_before_any_change(machine: Machine) -> None:
+    machine.definition = replace(machine.definition, when=("/bin/is-idle",))
+    machine.fails[InstallerStep.WHEN] = 3
+    result = machine.settle()
+    assert (result.state, result.code, machine.version) == (CommandState.STOPPED, results.NOT_STARTED, "old")
+    assert result.why == "not installed, on old 1.0: when ended with 3: no"
+    assert InstallerStep.INSTALL not in machine.run
 
 
 def test_an_aborted_release_is_not_installed(machine: Machine) -> None:
