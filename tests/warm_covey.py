@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import json
 import os
@@ -32,6 +33,8 @@ COVEY = [sys.executable, "-m", "covey.cli.main"]
 _ROOT = Path(__file__).parents[1]
 _INHERITED = "WARM_SERVER"
 """In the environment: the number of the file that is a socket of another process's server."""
+_USER = "WARM_USER"
+"""In the environment of a command: the number of the user that it runs as."""
 _REQUEST_BYTES_MAX = 1 << 20
 
 
@@ -95,13 +98,16 @@ def run(
     feed: str | bytes = "",
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
+    user: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end, in a folder; without an environment, in this process's."""
+    """Run one command to its end, in a folder, as a user; without an environment, in this process's."""
+    environment = os.environ if environment is None else environment
+    environment = environment if user is None else {**environment, _USER: str(user)}
     with TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
         stdin.write(feed.encode() if isinstance(feed, str) else feed)
         stdin.seek(0)
         streams = (stdin, stdout, stderr)
-        command = WarmCovey(words, streams, os.environ if environment is None else environment, folder or Path.cwd())
+        command = WarmCovey(words, streams, environment, folder or Path.cwd())
         try:
             code = command.wait(GUARD_S)
         except BaseException:
@@ -144,6 +150,8 @@ def _serve(requests: socket.socket) -> list[str]:
         request, files, _, _ = socket.recv_fds(requests, _REQUEST_BYTES_MAX, 4)
         if not request:
             os._exit(0)
+        if _USER.encode() in request:
+            _load_late_imports()
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             requests.close()
@@ -153,6 +161,7 @@ def _serve(requests: socket.socket) -> list[str]:
             os.environ.update(environment)
             os.chdir(folder)
             _take_streams(files)
+            _become(os.environ.pop(_USER, None))
             return list(words)
         for file in files:
             os.close(file)
@@ -188,6 +197,30 @@ def _take_streams(files: list[int]) -> None:
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False, buffering=1 if terminal else -1)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1)  # noqa: SIM115
+
+
+def _become(user: str | None) -> None:
+    """Run as another user, without groups; all that a command needs is loaded, so the user need not read it."""
+    if user is not None:
+        os.setgroups([])
+        os.setgid(int(user))
+        os.setuid(int(user))
+
+
+@cache
+def _load_late_imports() -> None:
+    """Import what functions of Covey import: another user may not be able to read the interpreter's library."""
+    import covey
+
+    for folder in covey.__path__:
+        for source in Path(folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(source.read_bytes())):
+                names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    names = [node.module]
+                for name in names:
+                    with suppress(ImportError):
+                        import_module(name)
 
 
 def _load() -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from covey.adapters.files import replace_durably
+from covey.adapters.files import replace_durably, storage_error
 from covey.core.alerts import AlertBook, AlertKind, AlertMessage, Episode, Subject, TargetQueue
 from covey.errors import StorageError
 
@@ -59,7 +59,7 @@ class AlertFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StorageError(f"{self._path} cannot be read: {error.strerror}") from error
+            raise storage_error("read", self._path, error) from error
 
     def write(self, book: AlertBook) -> None:
         """Replace the file, if anything in it has changed.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from covey.adapters.services import hint_for
 from covey.adapters.sqlite.file.salvage_report import SalvageReport
 from covey.app.device.device import open_device
-from covey.errors import CoveyError, LocalError
+from covey.errors import ConfigurationError, CoveyError, LocalError
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
@@ -39,7 +39,7 @@ def verify_state(folder: StateFolder, progress: Callable[[int], None], *, repair
     """Look through a state's file; `progress` is told how many messages were looked at.
 
     Raises:
-        ConfigurationError: no device is there.
+        ConfigurationError: no device is there, or this user may not open its files.
         LocalError: it is to be repaired while an agent has it open.
     """
     from covey.adapters.sqlite.file.inspection import verify
@@ -48,6 +48,8 @@ def verify_state(folder: StateFolder, progress: Callable[[int], None], *, repair
     path = folder.state_file.path
     try:
         complaints = verify(path, progress) if path.exists() else []
+    except ConfigurationError:
+        raise
     except CoveyError as error:
         complaints = [str(error)]
     if complaints and repair:

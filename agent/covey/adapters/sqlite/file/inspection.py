@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,7 +16,7 @@ from covey.adapters.sqlite.rows import OF_PEER, check_digest
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.incarnations import IncarnationSpan, span_of
 from covey.core.wire.message import read_message
-from covey.errors import CoveyError, DiskFullError, StorageError
+from covey.errors import ConfigurationError, CoveyError, DiskFullError, StorageError, hint_of_errno
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,11 +49,17 @@ def read_only(path: Path, *, immutable: bool = False) -> sqlite3.Connection:
     On a read-only disk so does a log whose index is missing: SQLite would have to make it there.
 
     Raises:
+        ConfigurationError: this user may not open it.
         StorageError: it cannot be opened.
     """
+    lock = path.with_name(f"{path.name}-lock")
+    is_stuck = not immutable and is_read_only(lock)
+    for file, access in ((path, os.R_OK), (lock, os.R_OK if immutable or is_stuck else os.W_OK)):
+        if file.exists() and not os.access(file, access):  # SQLite would call a file of another user damaged
+            raise ConfigurationError(f"cannot open {file}: Permission denied", hint=hint_of_errno(errno.EACCES))
     try:
         database = sqlite3.connect(f"{path.as_uri()}?mode=ro{'&immutable=1' if immutable else ''}", uri=True)
-        if not immutable and is_read_only(path.with_name(f"{path.name}-lock")):
+        if is_stuck:
             try:
                 database.execute("PRAGMA user_version").fetchone()
             except sqlite3.OperationalError:
@@ -67,6 +75,7 @@ def quick_check(path: Path) -> list[str]:
     """Return what SQLite finds wrong with the file; nothing where it is sound.
 
     Raises:
+        ConfigurationError: this user may not open it.
         DiskFullError: reading takes room for the index of the write-ahead log, and there is none.
         StorageError: it cannot be read at all.
     """
