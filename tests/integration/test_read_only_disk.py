@@ -84,7 +84,8 @@ def folder() -> Iterator[Path]:
     found = Path(tempfile.mkdtemp(prefix="covey-disk-"))
     found.chmod(0o755)
     yield found
-    found.joinpath("alone").chmod(0o700)
+    for state in found.glob("alone"):
+        state.chmod(0o700)
     shutil.rmtree(found, ignore_errors=True)
 
 
