@@ -57,7 +57,8 @@ class RelayDown:
     """No connection; the adapter tries again by itself. `reason` is text for people; `refused`: the relay said no.
 
     `up_s` is how long it was up, 0 where it never was. `taken_over`: somebody else has signed in as this device.
-    `too_large`: the relay ended the connection over a packet that it calls too large.
+    `too_large`: the relay ended the connection over a packet that it calls too large. `resting`: this device
+    ended it, until `Relay.resume`.
     """
 
     relay: str
@@ -66,6 +67,7 @@ class RelayDown:
     up_s: float = 0.0
     taken_over: bool = False
     too_large: bool = False
+    resting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,12 @@ class Relay(Topics, Protocol):
 
     def set_will(self, will: LastWill | None) -> None:
         """Have the relay publish a will when the next connection, and each one after it, ends without a farewell."""
+
+    def rest(self) -> None:
+        """Disconnect cleanly, so that the relay keeps the session, and stay away until `resume`."""
+
+    def resume(self) -> None:
+        """Connect again, at once."""
 
     def alive(self) -> bool:
         """Say whether the background work is running; being offline does not count as stopped."""

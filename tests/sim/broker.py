@@ -305,6 +305,12 @@ class Link:
         """Say that the adapter's thread runs; here it is the world's."""
         return True
 
+    def rest(self) -> None:
+        """Satisfy the port."""
+
+    def resume(self) -> None:
+        """Satisfy the port."""
+
     def renew_subscription(self) -> None:
         """Subscribe again, if there is a connection."""
         if self._up and not self._half_open:

@@ -113,6 +113,12 @@ class _Relay:
     def listen(self, topics: Collection[str]) -> None:
         """Satisfy the port."""
 
+    def rest(self) -> None:
+        """Satisfy the port."""
+
+    def resume(self) -> None:
+        """Satisfy the port."""
+
     def renew_subscription(self) -> None:
         """Satisfy the port."""
 

@@ -5,9 +5,11 @@ Files, `covey config`, error messages and the manual are drawn from it by `setti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from covey.core.link.connect_windows import connect_schedule
 from covey.limits.actions import MAXIMUM_ACTIONS
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.mailbox import WAKE_HOOKS
@@ -32,13 +34,14 @@ def _setting(
     *,
     local: bool = False,
     choices: tuple[str, ...] = (),
+    check: Callable[[str], object] | None = None,
 ) -> Any:
     """Declare a setting: its type is its default's; bounds are on a number's value, a text's bytes, a list's length.
 
-    A text with `choices` is one of them.
+    A text with `choices` is one of them. `check` raises `ConfigurationError` for a text that means nothing.
     """
     about = {"default": default, "meaning": meaning, "example": example, "unit": unit, "bounds": (low, high)}
-    return field(default=default, metadata={**about, "local": local, "choices": choices})
+    return field(default=default, metadata={**about, "local": local, "choices": choices, "check": check})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,18 @@ class RelayConfig:
         "URLs, separated by commas unless written as TOML",
         0,
         MAXIMUM_RELAYS - 1,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LinkConfig:
+    """[link]: what the connection to the relays may cost."""
+
+    connect: str = _setting(
+        "always",
+        "when to connect to the relays: always, every 1h (10m to 7d), or at 02:00 (UTC)",
+        "every 1h",
+        check=connect_schedule,
     )
 
 
@@ -429,6 +444,7 @@ class Config:
         "", "a name for people, shown next to the device's own name", "greenhouse", "", high=MAXIMUM_LABEL_BYTES
     )
     relay: RelayConfig = field(default_factory=RelayConfig)
+    link: LinkConfig = field(default_factory=LinkConfig)
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     keys: KeysConfig = field(default_factory=KeysConfig)
     presence: PresenceConfig = field(default_factory=PresenceConfig)
@@ -448,6 +464,7 @@ class Config:
 
 SECTIONS: dict[str, type] = {
     "relay": RelayConfig,
+    "link": LinkConfig,
     "broker": BrokerConfig,
     "keys": KeysConfig,
     "presence": PresenceConfig,

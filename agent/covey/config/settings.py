@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 
@@ -29,6 +29,8 @@ class Setting:
     high: float | None
     local: bool
     choices: tuple[str, ...]
+    means: Callable[[str], object] | None = None
+    """Raises `ConfigurationError` for a text that means nothing."""
 
     @property
     def variable(self) -> str:
@@ -61,6 +63,8 @@ class Setting:
             else:
                 bounds = f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
             raise ConfigurationError(f"{where} must be {bounds}", hint=self.hint)
+        if self.means is not None and isinstance(value, str):
+            self.means(value)
         return value
 
     def read(self, text: str, where: str) -> Value:
@@ -111,6 +115,7 @@ def settings() -> dict[str, Setting]:
                     high,
                     local=about["local"],
                     choices=about["choices"],
+                    means=about["check"],
                 )
     return found
 

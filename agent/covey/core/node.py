@@ -373,7 +373,8 @@ class Node:
         """Begin the retries that are due."""
         if self.state.windows.is_connected:
             self._links.online(now)
-        self.state.windows.handle_deadline(now, self._jitter, self.groups.addresses.longest_retries_us(now.wall_us))
+        longest_us = self.heartbeat.asleep_us(now) | self.groups.addresses.longest_retries_us(now.wall_us)
+        self.state.windows.handle_deadline(now, self._jitter, longest_us)
 
     def has_work(self, now: Now) -> bool:
         """Say whether `maintain` has something to do."""

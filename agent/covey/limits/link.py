@@ -115,3 +115,25 @@ a run, so ten days at least. For a recipient restored from an older backup, only
 
 MAXIMUM_UNSUPPORTED = 64
 """Messages of unknown types that one acknowledgement names: its author only needs to know that there are some."""
+
+CONNECT_EVERY_US_MIN = 600_000_000
+"""Shortest interval of `link.connect`: a connection costs 2 to 5 kB, more than ten minutes of an open one."""
+
+CONNECT_EVERY_US_MAX = 7 * 86_400_000_000
+"""Longest one: members give up what waits for a silent device only later."""
+
+AT_SPREAD_US = 900_000_000
+"""Over how long a fleet spreads that connects at one time of day: a thousand devices, one a second."""
+
+WINDOW_QUIET_US = 6_000_000
+"""A window closes when nothing was sent or received for so long: three round trips of a satellite, with a delayed
+acknowledgement."""
+
+WINDOW_ANSWER_US = 30_000_000
+"""The same while a recipient owes an answer: a collector lands a segment first, within 10 s."""
+
+WINDOW_US_MAX = 3_600_000_000
+"""A window never lasts longer, so that a busy link does not make a schedule pointless. What is left waits."""
+
+SESSION_S = 7 * 86_400
+"""How long a relay is asked to queue for a device that is away, or three intervals of `link.connect`, if longer."""

@@ -28,5 +28,11 @@ REDIRECTED_AT_ONCE = 256
 PRESENCE_BLOCK = 256
 """Counters of presence that are taken from the store at a time: at one beat in five minutes a write a day."""
 
+MAXIMUM_PRESENCE_S = 8 * 86_400
+"""Longest time without a sign of life that a device may announce: the longest interval of `link.connect`, and a day."""
+
+ASLEEP_GRACE_US = 900_000_000
+"""How late a device that sleeps may be for its window, in addition to a quarter of the time: its relay may be away."""
+
 PRESENCE_WRITE_US = 60_000_000
 """When the devices of a fleet were last seen is written together, once in this time: an SD card has a budget."""

@@ -59,8 +59,11 @@ function cell(head, className, ...content) {
   return one;
 }
 
+const clockTime = (us) => new Date(us / 1e3).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 const presence = (device) =>
-  device.presence_since_us === null
+  device.next_at_us !== null
+    ? made("span", `${device.presence}, next at ${clockTime(device.next_at_us)}`, device.presence)
+    : device.presence_since_us === null
     ? made("span", device.presence, device.presence)
     : living("span", device.presence_since_us, device.presence, device.presence);
 const total = (lost) => Object.values(lost).reduce((sum, each) => sum + each, 0);

@@ -135,9 +135,9 @@ function announcement(extensions) {
   return { features: extensions.get(1) ?? null, rules: extensions.get(3) ?? 1 }
 }
 
-const [HERE, , GONE] = [0, 1, 2]
+const [HERE, , GONE, ASLEEP] = [0, 1, 2, 3]
 function readPresence(bytes) {
-  const shapes = [uint63, integer(0, 2), integer(1, 86400), list(uint63, 8)]
+  const shapes = [uint63, integer(0, 3), integer(1, 691200), list(uint63, 8)]
   const [[counter, state, interval, connections]] = structure(read(bytes, 128), shapes)
   ascending(connections, (a, b) => (a < b ? -1 : a > b ? 1 : 0))
   if ((state === HERE) !== connections.length > 0 || connections.some(number => number >= counter)) throw malformed('connections')
@@ -165,6 +165,7 @@ class Presences {
 
   get condition() {
     if (!this.beat) return 'unknown'
+    if (this.beat.state === ASLEEP) return 'asleep'
     if (this.beat.state !== HERE) return 'stopped'
     return this.ended.size < this.beat.connections.length ? 'online' : 'gone'
   }

@@ -3,6 +3,7 @@
 1. Every attempt is a new connection with a new generation number; nothing is carried over (`connection.py`).
 2. Between connections: decorrelated jitter. A refusal (credentials, quota …) waits longer, but never forever.
 3. The password goes to the server and nowhere else.
+4. A relay that rests ends its connection cleanly, so that its session remains, and does not connect before `resume`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from covey.adapters.mqtt.settings import (
     parse_url,
     tls_context,
 )
+from covey.limits.link import SESSION_S
 from covey.limits.relay import KEEPALIVE_S
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 
@@ -51,7 +53,7 @@ class MqttRelay:
         earliest_s: float = PROGRAM_S,
         certified: CertifiedTime | None = None,
         keepalive_s: int = KEEPALIVE_S,
-        session_expiry_s: int = 7 * 86400,
+        session_expiry_s: int = SESSION_S,
         window: int = 200,
         payload_bytes_max: int = 1_200_000,
         connect_s_max: float = 10.0,
@@ -112,6 +114,9 @@ class MqttRelay:
         self._connection: Connection | None = None
         self._will: LastWill | None = None
         self._stopping = threading.Event()
+        self._wanted = threading.Event()
+        self._wanted.set()
+        self._pausing = threading.Event()  # set: a pause between two connections ends
         self._thread: threading.Thread | None = None
 
     def __repr__(self) -> str:
@@ -173,9 +178,24 @@ class MqttRelay:
         if connection:
             connection.renew_subscription()
 
+    def rest(self) -> None:
+        """Disconnect cleanly, and stay away until `resume`."""
+        self._wanted.clear()
+        self._pausing.set()
+        connection = self._connection
+        if connection:
+            connection.close()
+
+    def resume(self) -> None:
+        """Connect again, at once."""
+        self._backoff.reset()
+        self._wanted.set()
+
     def stop(self) -> None:
         """Send what was acknowledged, disconnect cleanly (the session stays) and end the thread."""
         self._stopping.set()
+        self._wanted.set()
+        self._pausing.set()
         connection = self._connection
         if connection:
             connection.close()
@@ -184,6 +204,8 @@ class MqttRelay:
 
     def _run(self, deliver: Callable[[RelayEvent], None]) -> None:
         for generation in itertools.count(1):
+            self._wanted.wait()
+            self._pausing.clear()
             will = self._will
             connection = Connection(
                 *(self.name, generation, self._settings, self._inbox, self._handles),
@@ -194,16 +216,17 @@ class MqttRelay:
             if self._stopping.is_set():
                 connection.abandon()
                 break
+            if not self._wanted.is_set():  # it was to rest before it had a connection to close
+                connection.close()
             ending = connection.run()
             self._connection = None
             if self._stopping.is_set():
                 break
-            deliver(
-                RelayDown(*(self.name, ending.reason, ending.refused, ending.up_s, ending.taken_over, ending.too_large))
-            )
+            facts = (self.name, ending.reason, ending.refused, ending.up_s, ending.taken_over, ending.too_large)
+            deliver(RelayDown(*facts, resting=not self._wanted.is_set()))
             if ending.up_s >= self._stable_s:
                 self._backoff.reset()
-            self._stopping.wait(self._backoff.next_s(refused=ending.refused))
+            self._pausing.wait(self._backoff.next_s(refused=ending.refused))
 
     def _translated(
         self, deliver: Callable[[RelayEvent], None], generation: int, will: LastWill | None

@@ -41,7 +41,7 @@ CREATE TABLE device (
     device BLOB PRIMARY KEY, label TEXT NOT NULL, folded TEXT NOT NULL, is_board INTEGER NOT NULL,
     groups TEXT NOT NULL, is_well INTEGER NOT NULL, presence TEXT NOT NULL, since INTEGER, seen INTEGER, until INTEGER,
     waiting INTEGER NOT NULL, waits_since INTEGER, waits_because TEXT NOT NULL, missing INTEGER NOT NULL,
-    gateway BLOB NOT NULL, features TEXT NOT NULL,
+    gateway BLOB NOT NULL, features TEXT NOT NULL, next INTEGER,
     lost INTEGER NOT NULL DEFAULT 0, clock TEXT NOT NULL DEFAULT '', version TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE INDEX device_all ON device (is_well, label, device, folded);
@@ -127,6 +127,8 @@ class FoundDevice(NamedTuple):
     missing: int
     gateway: bytes
     features: str = ""
+    next_us: int | None = None
+    """When a device that is asleep connects again."""
 
 
 class SaidSummary(NamedTuple):
@@ -201,7 +203,7 @@ _INDEXES = "".join(
 
 _COLUMNS = (
     "device, label, folded, is_board, groups, is_well, presence, since, seen, until, waiting, waits_since, "
-    "waits_because, missing, gateway, features"
+    "waits_because, missing, gateway, features, next"
 )
 _SAID = ("newest", "clock", "received", "lost", "lost_why", "lost_at", "series", "left_out", "version")
 _SELECT = (

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from covey.app.boards.documents import BoardStatus
 from covey.app.content.documents import ContentStatus
 from covey.app.documents import DAY_S, Age, Count, DeviceName, GroupIdText, Says, here_only
+from covey.app.loop.link_windows import RESTING
 from covey.app.relays.documents import MailboxStatus
 from covey.app.telemetry.documents import SensorStatus
 from covey.core.presence.status import CONDITIONS
@@ -18,7 +19,7 @@ class RelayStatus:
     """One relay, and how it is with it."""
 
     url: str
-    state: Annotated[str, Says(description="`up`, or the reason why not")]
+    state: Annotated[str, Says(description="`up`, `resting until the next window`, or the reason why not")]
     seconds: Annotated[Count, Says(description="seconds in this state")]
     noted: str = here_only("")
     """What the last agent has noted, whether or not one runs; empty where none ever has."""
@@ -27,6 +28,11 @@ class RelayStatus:
     def up(self) -> bool:
         """Whether the relay accepts the agent."""
         return self.state == "up"
+
+    @property
+    def rests(self) -> bool:
+        """Whether the agent has left the relay until the next window of `link.connect`."""
+        return self.state == RESTING
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +100,14 @@ class MemberStatus:
         str,
         Says(
             enum=[*CONDITIONS],
-            description="silent: longer than it announced; gone: by its last will; stopped: on purpose",
+            description="asleep: until its next window; silent: longer than it announced; gone: by its last will; "
+            "stopped: on purpose",
         ),
     ]
     presence_seconds: Annotated[Age | None, Says(description="seconds in this state")]
+    next_seconds: Annotated[
+        Age | None, Says(description="seconds until a device that is asleep connects again; null: it does not say")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +204,17 @@ class WrittenStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """When this device connects to its relays."""
+
+    connect: Annotated[str, Says(description="`link.connect`")]
+    next_seconds: Annotated[Age | None, Says(description="seconds until the next window; null: none is awaited")]
+
+
+_ALWAYS = LinkStatus("always", None)
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """How the device is."""
 
@@ -230,6 +251,9 @@ class Status:
     content: Annotated[
         ContentStatus | None, Says(description="files of its groups; null: none stored or requested")
     ] = None
+    link: Annotated[LinkStatus, Says(description="when this device connects to its relays")] = LinkStatus(
+        "always", None
+    )
     written: Annotated[
         WrittenStatus | None, Says(description="bytes written to storage; null: not counted yet, or not by this kernel")
     ] = None

@@ -21,6 +21,7 @@ from covey.app.checks.documents import Status
 from covey.app.content.status import NEARBY_BYTES, NEARBY_FILES
 from covey.app.device.storage_writes import WRITTEN_COUNTER
 from covey.app.documents import to_json
+from covey.app.loop.link_windows import RESTING
 from covey.core.actions.results import IN_WORDS
 from covey.core.orders.attempts import CODES
 from covey.core.presence.status import CONDITIONS
@@ -164,7 +165,7 @@ def _about_the_agent(status: Status) -> Iterator[Family]:
     from importlib.metadata import version
 
     running, relay = status.running, status.relay
-    outage_s = relay.seconds if running and relay.noted not in {"", "up"} else 0
+    outage_s = relay.seconds if running and relay.noted not in {"", "up", RESTING} else 0
     offline_s = status.counters.get("offline_seconds", 0) + outage_s
     yield Family("covey_build", "info", "Running version", [({"version": version("covey")}, 1)])
     yield Family("covey_agent_running", "gauge", "1 while an agent runs on this state", [({}, running)])

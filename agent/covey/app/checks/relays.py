@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.services import hint_for
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
+from covey.app.loop.link_windows import RESTING
 from covey.app.loop.takeovers import CopySign, seen_cuts
 from covey.app.wording import count, duration
 
@@ -162,6 +163,8 @@ def _signed_in(device: Examined) -> Iterator[Seen]:
         where = f" at {relay.url}" if device.configuration.config.relay.also else ""
         if relay.noted == "up":
             yield ok(f"the agent is connected{where}, for {duration(relay.seconds)}")
+        elif relay.noted == RESTING:
+            yield ok(f"the agent is resting{where}, for {duration(relay.seconds)}: link.connect")
         else:
             line = (
                 f"the agent is not connected{where}, for {duration(relay.seconds)}: {relay.noted or 'never connected'}"

@@ -15,6 +15,7 @@ from covey.app.checks.documents import (
     CatchUpStatus,
     GroupStatus,
     HistoryStatus,
+    LinkStatus,
     MemberStatus,
     ObeyedOperator,
     OperatorsStatus,
@@ -32,6 +33,7 @@ from covey.app.device.known_labels import own_label
 from covey.app.device.pins import somebody_is_pinned
 from covey.app.device.storage_writes import lately_written
 from covey.app.documents import DAY_S
+from covey.app.loop.link_windows import NEXT_WINDOW
 from covey.app.loop.noise_keys import KEY_CONDITION
 from covey.app.loop.takeovers import CopySign, seen_cuts
 from covey.app.relays.documents import Outbox, WaitingMessage
@@ -43,7 +45,7 @@ from covey.core.ids import DeviceKey, device_name, labelled_name, printable
 from covey.core.link.queued import MessageClass
 from covey.core.membership.agreement import agreement, agreement_on_history
 from covey.core.membership.requests import unanswered
-from covey.core.presence.status import condition
+from covey.core.presence.status import asleep_until, condition
 from covey.core.telemetry.names import SENSOR_CONDITION, SENSOR_DROPPED, SENSOR_READ
 from covey.core.vault.landing import HELD_BACK_CONDITION, HELD_BACK_NAMED, RESTORED_CONDITION, VAULT_CONDITION
 from covey.errors import ConfigurationError
@@ -105,7 +107,7 @@ class OwnCondition(NamedTuple):
     @property
     def listens(self) -> bool:
         """Whether an agent runs here, and reaches a relay."""
-        return self.running and any(each.up for each in self.relays)
+        return self.running and any(each.up or each.rests for each in self.relays)
 
 
 def own_condition(device: Device) -> OwnCondition:
@@ -196,8 +198,18 @@ def status_of(device: Device) -> Status:
         troubles=own.troubles,
         mailbox=mailbox,
         content=content_status(device, running=own.running),
+        link=link_status(device, now_us),
         written=_written(device),
     )
+
+
+def link_status(device: Device, now_us: int) -> LinkStatus:
+    """Return when a device connects to its relays."""
+    connect = device.config.link.connect
+    if connect == "always":
+        return LinkStatus(connect, None)
+    noted, _ = device.store.conditions.values().get(NEXT_WINDOW, ("", 0))
+    return LinkStatus(connect, max(0, int(noted) - now_us) // 1_000_000 if noted else None)
 
 
 def _written(device: Device) -> WrittenStatus | None:
@@ -362,7 +374,11 @@ def _members(device: Device, labels: dict[DeviceKey, str], now_us: int) -> Itera
     for key, label in labels.items():
         if key != device.node.identity.signing_public:
             presence, since_us = condition(presences.get(key), seen.get(key), now_us)
-            yield MemberStatus(device_name(key), label, _age(seen.get(key), now_us), presence, _age(since_us, now_us))
+            next_us = asleep_until(presences.get(key)) if presence == "asleep" else None
+            yield MemberStatus(
+                *(device_name(key), label, _age(seen.get(key), now_us), presence, _age(since_us, now_us)),
+                None if next_us is None else max(0, next_us - now_us) // 1_000_000,
+            )
 
 
 def _labels(device: Device) -> dict[DeviceKey, str]:
@@ -372,10 +388,10 @@ def _labels(device: Device) -> dict[DeviceKey, str]:
 
 def _troubles(relay: RelayStatus, relays: list[RelayStatus], outbox: OutboxStatus, *, running: bool) -> Iterator[str]:
     """Yield problems, one short line each; `covey check` says how to fix them."""
-    away = sum(not each.up for each in relays)
+    away = sum(not (each.up or each.rests) for each in relays)
     if not running:
         yield "the agent is not running"
-    elif not relay.up:
+    elif not (relay.up or relay.rests):
         yield "the relay is not connected"
     elif away:
         yield f"{away} of {len(relays)} relays not connected"

@@ -94,6 +94,12 @@ class _PeerRelay:
     def acknowledge(self, delivered: Delivered) -> None:
         """Keep nothing that could be forgotten."""
 
+    def rest(self) -> None:
+        """Satisfy the port."""
+
+    def resume(self) -> None:
+        """Satisfy the port."""
+
     def renew_subscription(self) -> None:
         """Nothing: this relay loses none."""
 

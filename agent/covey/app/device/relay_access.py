@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.clock import PROGRAM_S
 from covey.core.wire.topics import inbox_topic
 from covey.errors import ConfigurationError
+from covey.limits.link import SESSION_S
 
 if TYPE_CHECKING:
     from covey.adapters.mqtt.relay import MqttRelay
@@ -37,7 +38,10 @@ def make_relays(
     """
     from covey.adapters.keys.relay_credential import accounts
     from covey.adapters.mqtt.relay import MqttRelay
+    from covey.core.link.connect_windows import connect_schedule
 
+    schedule = connect_schedule(config.link.connect)
+    session_s = SESSION_S if schedule is None else max(SESSION_S, 3 * schedule.longest_us // 1_000_000)
     return [
         MqttRelay(
             account.name,
@@ -51,6 +55,7 @@ def make_relays(
             refused_s_min=refused_s,
             earliest_s=earliest_us / 1e6,
             certified=certified,
+            session_expiry_s=session_s,
         )
         for account in accounts(folder, config)
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from covey.app.fleet.devices import HERE, SELF
+from covey.app.fleet.devices import ASLEEP, HERE, SELF
 from covey.app.fleet.fleet import local_time
 from covey.app.fleet.troubles import lost_in_words
 from covey.app.telemetry.newest_readings import reports_version
@@ -99,7 +99,7 @@ def _silence(device: FleetDevice, fleet: Fleet, config: AlertsConfig, *, settled
     if device.presence == SELF:
         what = "receives nothing: its agent is not running or has no relay connection (run 'covey check' on it)"
         yield subject, None if fleet.listens else AlertFinding(device.label, what, fleet.at_us)
-    elif device.presence in {HERE, "stopped"}:
+    elif device.presence in {HERE, ASLEEP, "stopped"}:
         yield subject, None
     elif device.presence == "unknown" or since_us is None or not settled:
         return

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covey.adapters.sqlite.fleet_table import FoundDevice
 from covey.app.fleet.documents import FleetDevice, FleetValue
 from covey.core.ids import device_name
-from covey.core.presence.status import condition, silent_at
+from covey.core.presence.status import asleep_until, condition, silent_at
 from covey.limits.relay import PRESENCE_WRITE_US
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from covey.core.ids import DeviceKey
     from covey.core.link.queued import QueueSummary
 
-HERE, SELF = "online", "itself"
+HERE, ASLEEP, SELF = "online", "asleep", "itself"
 _LATE_US = 2 * PRESENCE_WRITE_US
 """What was heard may be written so much later: an agent lets half of that pass, and a commit may fail once."""
 _AT_ONCE = 500
@@ -87,6 +87,8 @@ class _LastSeen(NamedTuple):
     since_us: int | None
     seen_us: int | None
     until_us: int | None
+    next_us: int | None = None
+    """When it connects again, if it is asleep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,10 @@ def _presences(device: Device, keys: list[DeviceKey], now_us: int) -> dict[Devic
     seen, peers = records.last_seen(keys), records.of_peers(keys)
     return {
         key: _LastSeen(
-            *condition(peers.get(key), seen.get(key), now_us), seen.get(key), silent_at(peers.get(key), seen.get(key))
+            *condition(peers.get(key), seen.get(key), now_us),
+            seen.get(key),
+            silent_at(peers.get(key), seen.get(key)),
+            asleep_until(peers.get(key)),
         )
         for key in keys
     }
@@ -138,13 +143,14 @@ def _row(member: MemberRow, presence: _LastSeen, here: _Here) -> FoundDevice:
         presence.state,
         presence.since_us,
         presence.seen_us,
-        presence.until_us if presence.state == HERE else None,
+        presence.until_us if presence.state in {HERE, ASLEEP} else None,
         queue.queued if queue else 0,
         queue.oldest_at_us if queue else None,
         here.why(presence.state) if queue else "",
         here.missing.get(member.device, 0),
         here.carriers.get(member.device) or b"",
         member.features,
+        presence.next_us if presence.state == ASLEEP else None,
     )
 
 
@@ -177,6 +183,7 @@ def shown_device(row: ShownDevice, values: tuple[FleetValue, ...] = ()) -> Fleet
         version=version,
         clock=said.clock,
         features=tuple(found.features.split(",")) if found.features else (),
+        next_at_us=found.next_us,
     )
 
 

@@ -34,7 +34,7 @@ class FleetDevice:
     `left_out`: whether it has more series than are shown. `board`: it hangs behind a gateway, by its key `gateway`.
     `waits_because`: why nothing of that has gone yet. `missing`: numbers of its links that later ones have overtaken.
     `version`: what it says that it runs. `clock`: what the time of its newest reading is worth, as of a `FleetValue`.
-    `features`: what it announces that it supports.
+    `features`: what it announces that it supports. `next_at_us`: when a device that is asleep connects again.
     """
 
     device: str
@@ -61,6 +61,7 @@ class FleetDevice:
     version: str = ""
     clock: str = ""
     features: tuple[str, ...] = ()
+    next_at_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

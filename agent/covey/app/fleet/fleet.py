@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.sqlite.fleet_table import CONDITIONS, FleetTable, GroupCounts, GroupMember, ShownDevice, Wanted
 from covey.app.checks.status import own_condition
-from covey.app.fleet.devices import HERE, SELF, FleetDevices, shown_device, value_of
+from covey.app.fleet.devices import ASLEEP, HERE, SELF, FleetDevices, shown_device, value_of
 from covey.app.fleet.documents import Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue, FleetVersion
 from covey.app.fleet.orders import RecentOrders, RollOuts, newest_files
 from covey.app.fleet.troubles import troubles_of
@@ -281,7 +281,13 @@ def _groups(device: Device, table: FleetTable) -> Iterator[FleetGroup]:
 
 
 _NOBODY = GroupCounts(0, 0, 0, 0)
-_AWAY = {"silent": "silent", "gone": "gone", "stopped": "stopped", "unknown": "never seen running"}
+_AWAY = {
+    "asleep": "asleep until their next window",
+    "silent": "silent",
+    "gone": "gone",
+    "stopped": "stopped",
+    "unknown": "never seen running",
+}
 """The wording for a silent device. A device that only joined has sent messages, but its agent never announced itself.
 """
 
@@ -294,7 +300,7 @@ def _summary(table: FleetTable, now_us: int, *, in_group: bool, reads_vault: boo
         parts = [f"no other device yet{' (add one: covey invite)' if in_group else ''}"]
     for state, words in _AWAY.items():
         if (away := presences.get(state)) is not None:
-            since = "" if away.since_us is None else f" since {local_time(away.since_us, now_us)}"
+            since = "" if away.since_us is None or state == ASLEEP else f" since {local_time(away.since_us, now_us)}"
             parts.append(f"{away.devices:,} {words}{since}")
     waiting, lost = table.totals()
     if waiting:

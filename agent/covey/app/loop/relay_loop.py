@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from covey.adapters.broker.authority import Authority
     from covey.adapters.systemd import Systemd
     from covey.app.device.device import Device
+    from covey.app.loop.link_windows import LinkWindows
     from covey.app.loop.pairing_host import PairingHost
+    from covey.app.loop.relays import Relays
     from covey.app.loop.runtime import AgentRole
 
 _POLL_S = 0.1
@@ -40,7 +42,7 @@ def wait_until(
     that the agent has committed something.
     """
     sign = sign or _commits(device)
-    deadline = time.monotonic() + seconds
+    deadline, asked = time.monotonic() + seconds, False
 
     def done() -> bool:
         return condition() or time.monotonic() >= deadline
@@ -48,6 +50,9 @@ def wait_until(
     while not done():
         relay_lock = None if device.folder.locks.agent_runs() else device.folder.locks.relay()
         if relay_lock is None:
+            if device.config.link.connect != "always" and not asked:
+                asked = True
+                _ask_for_window(device)
             _sleep(_POLL_S, sign)
             continue
         try:
@@ -56,6 +61,13 @@ def wait_until(
         finally:
             os.close(relay_lock)
     return condition()
+
+
+def _ask_for_window(device: Device) -> None:
+    from covey.app.loop.link_windows import ask_for_window
+
+    with device.store.transaction():
+        ask_for_window(device.store, device.now())
 
 
 def _commits(device: Device) -> Callable[[], bool]:
@@ -84,6 +96,21 @@ def _authority_roles(device: Device) -> list[AgentRole]:
         return found
 
     return [MemberAccounts(held, device.store, report)]
+
+
+def _windows(device: Device, relays: Relays) -> LinkWindows | None:
+    from covey.core.link.connect_windows import ConnectWindows, connect_schedule
+
+    schedule = connect_schedule(device.config.link.connect)
+    if schedule is None:
+        return None
+    from covey.app.loop.link_windows import LinkWindows
+
+    def pairs() -> bool:
+        return device.store.pairings.any_to_look_after() or bool(device.store.joins.pending())
+
+    windows = ConnectWindows(schedule, device.node.identity.signing_public, device.now())
+    return LinkWindows(windows, device.store, relays, pairs)
 
 
 def _sleep(seconds: float, sign: Callable[[], bool]) -> None:
@@ -123,6 +150,7 @@ def speak_with_relay(
     refused_s = _FRESH_REFUSED_S if device.fresh_account else REFUSED_S
     earliest, certified = earliest_us(device.store), CertifiedTime()
     relays = Relays(make_relays(device.folder, device.config, device.node.identity, refused_s, earliest, certified))
+    windows = None if supervisor is None else _windows(device, relays)
     teardown = GroupTeardown(device.store)
 
     def pairing_host() -> PairingHost:
@@ -149,6 +177,7 @@ def speak_with_relay(
         supervisor,
         pairing.receive,
         fresh_account=device.fresh_account,
+        windows=windows,
     )
     device.waking.follow(runtime.wake)
     with stop_signals() as stopping:

@@ -82,6 +82,16 @@ class Relays:
         for relay in self._relays.values():
             relay.stop()
 
+    def rest(self) -> None:
+        """Disconnect cleanly, and stay away until `resume`."""
+        for relay in self._relays.values():
+            relay.rest()
+
+    def resume(self) -> None:
+        """Connect again, at once."""
+        for relay in self._relays.values():
+            relay.resume()
+
     def alive(self) -> bool:
         """Say whether all background work is running."""
         return all(relay.alive() for relay in self._relays.values())

@@ -14,6 +14,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Protocol
 
 from covey.app.loop.deliveries import Deliveries, DroppedLines
+from covey.app.loop.link_windows import RESTING
 from covey.app.loop.relays import Relays
 from covey.app.wording import count
 from covey.core.content.events import FileArrived, FileDamaged, FileRefused
@@ -61,6 +62,7 @@ from covey.ports import (
 if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore
     from covey.adapters.systemd import Systemd
+    from covey.app.loop.link_windows import LinkWindows
 
 
 _POLL_US = 250_000
@@ -113,8 +115,13 @@ class Runtime:
         rendezvous: Callable[[str, bytes], None] = lambda _topic, _payload: None,
         *,
         fresh_account: bool = False,
+        windows: LinkWindows | None = None,
     ) -> None:
-        """Begin with nothing connected; a relay may not know a `fresh_account` yet, which is no warning."""
+        """Begin with nothing connected; a relay may not know a `fresh_account` yet, which is no warning.
+
+        With `windows` the relays are connected in these only.
+        """
+        self._windows = windows
         self._store = store
         self._fresh_account = fresh_account
         self._rendezvous = rendezvous
@@ -140,6 +147,8 @@ class Runtime:
         """Run until the condition holds; it is asked after every turn, at least four times a second."""
         now = self._now()
         self._guarded(lambda: self._maintain(now))
+        if self._windows is not None:
+            self._windows.turn(self.node, now)  # what the will and the first beat say depends on the next one
         for name in self._relays.names:
             self._note_relay(name, _CONNECTING, now)  # what an earlier process has left there holds no more
             self._relays.set_will(name, self.node.last_will(now))
@@ -197,6 +206,9 @@ class Runtime:
         self._guarded(lambda: self._maintain(now))
         self.node.handle_deadline(now)
         self._guarded(lambda: self._release(now))
+        if self._windows is not None:
+            windows = self._windows
+            self._guarded(lambda: deadlines.append(windows.turn(self.node, now)))
         self._report_events()
         if self._storage_fails:
             self._try_storage(now)
@@ -262,6 +274,8 @@ class Runtime:
         try:
             if self._store.changed_elsewhere():
                 self.node.refresh()
+                if self._windows is not None:
+                    self._windows.changed_elsewhere(now)
             self._deliveries.add([event for event in delivered if not is_rendezvous(event.topic)])
             for event in delivered:
                 if is_rendezvous(event.topic):
@@ -278,6 +292,8 @@ class Runtime:
                 self.node.maintain(now)
 
     def _take_relay_news(self, event: RelayEvent, now: Now) -> None:
+        if self._windows is not None and not isinstance(event, RelayDown):
+            self._windows.moved(now)
         if isinstance(event, RelayUp):
             self._moved_at = now.monotonic_us
             if not self._relays.connected:
@@ -293,7 +309,8 @@ class Runtime:
             self.node.connection_lost(event.relay if self._relays.connected else None)
             self.node.heartbeat.connection_lost(event.relay)
             self._relays.set_will(event.relay, self.node.last_will(now))  # to the collector of the moment
-            self._note_relay(event.relay, event.reason, now, awaited=event.refused and self._fresh_account)
+            state = RESTING if event.resting else event.reason
+            self._note_relay(event.relay, state, now, awaited=event.refused and self._fresh_account)
             if event.up_s:
                 self._guarded(lambda: self._note_connection(event, now))
             if refused_bytes is not None:
@@ -363,7 +380,7 @@ class Runtime:
         before = self._reached()
         self._relay_states[name] = state
         offline_us = 0 if self._offline_since is None else now.monotonic_us - self._offline_since
-        self._offline_since = None if self._reached() == _UP else now.monotonic_us
+        self._offline_since = None if self._reached() in {_UP, RESTING} else now.monotonic_us
 
         def note() -> None:
             with self._store.transaction():
@@ -385,6 +402,8 @@ class Runtime:
             self._report("info", f"{which}: connected")
         elif awaited:
             self._report("info", f"{which}: waiting until it knows the new account")
+        elif state == RESTING:
+            self._report("info", f"{which}: {state}")
         elif state != _CONNECTING:
             self._report("warning", f"{which}: {state}")
 
@@ -408,6 +427,8 @@ class Runtime:
                 elif isinstance(result, PublishRefusal):
                     break
                 self.node.sent(outgoing, now, result if isinstance(result, str) else "")
+                if self._windows is not None:
+                    self._windows.moved(now)
         for outgoing in too_large:
             self._set_aside(outgoing, now)
 

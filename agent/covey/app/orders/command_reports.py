@@ -312,6 +312,8 @@ class _Outcomes:
             return gone_since_us
         seen_us = self._seen.get(key)
         how, _ = condition(self._peers.get(key), seen_us, self._now_us)
+        if how == "asleep":
+            return seen_us
         old = self._now_us - self._given_us > _LATE_US
         unheard = seen_us is not None and seen_us < self._given_us - _LATE_US
         return seen_us if how == "unknown" and old and unheard else None

@@ -18,6 +18,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from covey.adapters.broker.own_relay import CREDENTIAL_HINT, NO_MQTT_5, OLD_SERVER_HINT, connect
+from covey.app.loop.link_windows import RESTING
 from covey.errors import RelayError
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class RelayPatience:
         """
         now, relay = time.monotonic(), self._device.config.relay
         noted = self._device.store.conditions.values().get("relay", ("", 0))[0]
-        if not noted or noted == "up" or not relay.url or now < self._look_at:
+        if not noted or noted in {"up", RESTING} or not relay.url or now < self._look_at:
             return
         self._look_at = now + _LOOK_S
         try:

@@ -332,6 +332,8 @@ def _value(value: FleetValue, now_us: int) -> tuple[object, ...]:
 def _presence(device: FleetDevice, now_us: int) -> str:
     if device.presence == SELF:
         return "this device"
+    if device.next_at_us is not None:
+        return f"{device.presence}, next at {fleet.local_time(device.next_at_us, now_us)}"
     if device.presence_since_us is None:
         return device.presence
     return f"{device.presence} for {_age(device.presence_since_us, now_us)}"

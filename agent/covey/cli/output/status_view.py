@@ -10,7 +10,7 @@ from covey.app.wording import count, dropped_text, size_text
 from covey.core.ids import labelled_name, printable
 
 if TYPE_CHECKING:
-    from covey.app.checks.documents import HistoryStatus, MemberStatus, Status, WrittenStatus
+    from covey.app.checks.documents import HistoryStatus, LinkStatus, MemberStatus, Status, WrittenStatus
     from covey.app.content.documents import ContentStatus
 
 DEVICES_HEAD = ("device", "label", "presence", "last seen", "waiting", "since", "acknowledged")
@@ -46,8 +46,7 @@ def overview(status: Status) -> Iterator[str]:
     yield f"device   {labelled_name(status.device, status.label)}"
     yield f"health   {'well' if not status.troubles else printable('; '.join(status.troubles))}"
     yield f"agent    {status.agent}"
-    for each in status.relays or [status.relay]:
-        yield f"relay    {each.url}: {printable(each.state)}, for {duration(each.seconds)}" if each.url else _NO_RELAY
+    yield from _links(status)
     yield f"clock    {'synchronised' if status.clock_synchronised else 'not synchronised'}"
     if (age := status.noise_key_seconds) is not None:
         yield f"key      the noise key is {duration(age)} old"
@@ -80,6 +79,22 @@ def overview(status: Status) -> Iterator[str]:
             whom = labelled_name(queue.recipient, queue.label)
             yield f"kept     messages for {whom} are also stored at the mailbox {keepers}"
     yield from _kept(status)
+
+
+def _links(status: Status) -> Iterator[str]:
+    """Yield the lines about the relays, and when this device connects to them."""
+    for each in status.relays or [status.relay]:
+        yield f"relay    {each.url}: {printable(each.state)}, for {duration(each.seconds)}" if each.url else _NO_RELAY
+    if status.link.connect != "always":
+        yield f"link     {link_line(status.link)}"
+
+
+def link_line(link: LinkStatus) -> str:
+    """Say when this device connects to its relays."""
+    if link.connect == "always":
+        return "always connected"
+    when = "a window is open" if link.next_seconds is None else f"next window in {duration(link.next_seconds)}"
+    return f"connects {link.connect}: {when}"
 
 
 def _kept(status: Status) -> Iterator[str]:
@@ -166,6 +181,8 @@ def devices(status: Status) -> Iterator[tuple[object, ...]]:
 def _presence(member: MemberStatus) -> str:
     if member.presence == "unknown":
         return "-"
+    if member.next_seconds is not None:
+        return f"{member.presence}, next in {duration(member.next_seconds)}"
     return f"{member.presence} for {duration(member.presence_seconds or 0)}"
 
 

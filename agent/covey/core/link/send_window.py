@@ -204,6 +204,11 @@ class SendLink:
         """Say whether nothing is left to send or to wait for."""
         return self._exhausted and not self._window
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Say whether something is in flight, and the recipient has left no retry unanswered."""
+        return not self.retries and self._in_flight()
+
     def wanted(self) -> Wanted | None:
         """Return what to read of the queue where the window has room for more."""
         messages, size = self._maximum - len(self._window), LINK_WINDOW_BYTES - self._window_bytes

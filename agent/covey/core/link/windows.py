@@ -155,6 +155,11 @@ class Windows:
         """Return the recipients that have left so many retries in a row without an answer, in any lane."""
         return {link.recipient for link in self._all() if link.retries >= retries}
 
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether a recipient owes an answer and has not left a retry unanswered yet."""
+        return any(link.awaits_answer for link in self._by_relay())
+
     def deadlines(self) -> list[int | None]:
         """Return when windows want to be called, in monotonic microseconds."""
         return [link.next_deadline() for link in self._reached()]

@@ -4,7 +4,8 @@
    only if it has sent a collector nothing for the interval, because any message shows that it is online.
 2. Every beat and every will has a counter that always rises, also across restarts: it is at least the wall clock's
    seconds, and a durable floor is kept ahead of it in blocks, so that a beat costs no write.
-3. Other devices' reports are kept in memory. Changes are written at once, mere repetitions together once a minute.
+3. A device that connects in windows beats once in each, which says when the next one begins, and leaves no will.
+4. Other devices' reports are kept in memory. Changes are written at once, mere repetitions together once a minute.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from covey.core.link.after_commit import AfterCommit
 from covey.core.link.sealer import Sealer
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
-from covey.core.presence.status import PeerPresence, Presence, PresenceState, State, peer_presence
+from covey.core.presence.status import PeerPresence, Presence, PresenceState, State, asleep_until, peer_presence
 from covey.core.wire.envelope import seal
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.topics import inbox_topic
 from covey.errors import NotAMemberError
-from covey.limits.relay import PRESENCE_BLOCK, PRESENCE_WRITE_US, WILL_DELAY_US
+from covey.limits.relay import MAXIMUM_PRESENCE_S, PRESENCE_BLOCK, PRESENCE_WRITE_US, WILL_DELAY_US
 
 if TYPE_CHECKING:
     from covey.core.records.link import PresenceRecords
@@ -94,12 +95,15 @@ class Heartbeat:
         self._due_us = {each: self._due_us.get(each, now.monotonic_us) for each in collectors}
         for collector in collectors:
             if self._due_us[collector] <= now.monotonic_us and self._left:
-                yield collector, self._beat().to_wire()
+                yield collector, self._beat(now).to_wire()
                 self._due_us[collector] = now.monotonic_us + self._interval_us
 
-    def _beat(self) -> Presence:
+    def _beat(self, now: Now) -> Presence:
         if self._presence.going:
             return Presence(self._count(), State.GOING, self._interval_s)
+        if self._presence.next_window_us is not None:
+            left_s = max(1, -(-(self._presence.next_window_us - now.monotonic_us) // 1_000_000))
+            return Presence(self._count(), State.ASLEEP, min(left_s, MAXIMUM_PRESENCE_S))
         return Presence(self._count(), State.HERE, self._interval_s, tuple(sorted(set(self._presence.relays.values()))))
 
     def next_deadline(self) -> int | None:
@@ -111,7 +115,8 @@ class Heartbeat:
 
         It is sealed for the collector's noise key (envelope version 1): a link key may be long gone when it is read.
         """
-        collector = next(iter(groups.collectors()), None) if self._interval_us and self._left else None
+        leaves_one = self._interval_us and self._left and self._presence.next_window_us is None
+        collector = next(iter(groups.collectors()), None) if leaves_one else None
         address = groups.address(collector) if collector is not None else None
         if collector is None or address is None:
             return None
@@ -160,6 +165,15 @@ class Heartbeat:
         self._presence.unwritten.add(message.author)
         return presence.state is not State.GONE
 
+    def asleep_us(self, now: Now) -> dict[DeviceKey, int]:
+        """Return how long each device that was heard to sleep does so for; it takes nothing before."""
+        until = {device: asleep_until(peer) for device, peer in self._presence.peers.items()}
+        return {
+            device: until_us - now.wall_us
+            for device, until_us in until.items()
+            if until_us is not None and until_us > now.wall_us
+        }
+
     # -- the store ----------------------------------------------------------------------------------------------------
 
     def has_work(self, now: Now) -> bool:
@@ -168,7 +182,7 @@ class Heartbeat:
         return bool(reserves) or (self._write_at_us is not None and now.monotonic_us >= self._write_at_us)
 
     def write(self, now: Now) -> None:
-        """Write what is to be durable (rules 2 and 3), inside a transaction."""
+        """Write what is to be durable (rules 2 and 4), inside a transaction."""
         if self._interval_us and self._left < PRESENCE_BLOCK // 4:
             first = max(self._next, self._records.floor(), now.wall_us // 1_000_000)
             self._records.set_floor(first + PRESENCE_BLOCK)

@@ -3,6 +3,8 @@
 A beat names the open connections, each by the counter of the will that it has left at its relay. A will ends one
 connection. It counts only against a beat that names its connection: a replayed or late one overrules nothing. A device
 whose last connection has ended is gone.
+
+A device that connects in windows leaves no will. Its beat says when the next window begins: until then it is asleep.
 """
 
 from __future__ import annotations
@@ -14,15 +16,14 @@ from typing import NamedTuple
 from covey.core.ids import DeviceKey
 from covey.core.wire import cbor
 from covey.errors import MalformedError
-from covey.limits.relay import MAXIMUM_RELAYS, PRESENCE_WRITE_US
+from covey.limits.relay import ASLEEP_GRACE_US, MAXIMUM_PRESENCE_S, MAXIMUM_RELAYS, PRESENCE_WRITE_US
 
 _LATE_US = 60_000_000
 """What was under way when a device ended may come so much later: it does not bring the device back."""
-_DAY_S = 86_400
 _BODY_BYTES = 128
 
 
-CONDITIONS = ("online", "silent", "gone", "stopped", "unknown")
+CONDITIONS = ("online", "asleep", "silent", "gone", "stopped", "unknown")
 """What `condition` says of a device."""
 
 
@@ -32,11 +33,15 @@ class State(IntEnum):
     HERE = 0
     GOING = 1
     GONE = 2
+    ASLEEP = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """The body of a PRESENCE: a beat (HERE, GOING), or a will (GONE), whose counter is its connection's."""
+    """The body of a PRESENCE: a beat (HERE, GOING, ASLEEP), or a will (GONE), whose counter is its connection's.
+
+    `interval_s` is the longest silence to expect, and with ASLEEP the time until the next window begins.
+    """
 
     counter: int
     state: State
@@ -59,7 +64,7 @@ class Presence:
             "presence",
             cbor.uint(),
             cbor.uint(max(State)),
-            cbor.uint(_DAY_S),
+            cbor.uint(MAXIMUM_PRESENCE_S),
             cbor.many(cbor.uint(), MAXIMUM_RELAYS),
         )
         if list(connections) != sorted(set(connections)) or bool(connections) != (state == State.HERE):
@@ -104,16 +109,18 @@ def peer_presence(presence: Presence, since_us: int, now_us: int) -> PeerPresenc
 def condition(peer: PeerPresence | None, seen_at_us: int | None, now_us: int) -> tuple[str, int | None]:
     """Return how a device is, and since when: `online`, `silent`, `gone`, `stopped` (it said so), or `unknown`.
 
+    A device that connects in windows is `asleep` until its next one, with some grace (`asleep_until`).
+
     `seen_at_us` is when any message of it came, which may be known to a minute.
     """
     if peer is None:
         return "unknown", None
     last_us = max(peer.seen_at_us, seen_at_us or 0)
-    if peer.state is not State.HERE and last_us <= peer.since_us + _LATE_US:
+    if peer.state in {State.GOING, State.GONE} and last_us <= peer.since_us + _LATE_US:
         return ("gone" if peer.state is State.GONE else "stopped"), peer.since_us
     if now_us > last_us + _patience_us(peer):
         return "silent", last_us
-    return "online", peer.since_us
+    return ("asleep" if peer.state is State.ASLEEP else "online"), peer.since_us
 
 
 def silent_at(peer: PeerPresence | None, seen_at_us: int | None) -> int | None:
@@ -121,7 +128,14 @@ def silent_at(peer: PeerPresence | None, seen_at_us: int | None) -> int | None:
     return None if peer is None else max(peer.seen_at_us, seen_at_us or 0) + _patience_us(peer)
 
 
+def asleep_until(peer: PeerPresence | None) -> int | None:
+    """Return when the next window of a device begins that connects in windows; None for any other."""
+    return None if peer is None or peer.state is not State.ASLEEP else peer.seen_at_us + peer.interval_s * 1_000_000
+
+
 def _patience_us(peer: PeerPresence) -> int:
+    if peer.state is State.ASLEEP:
+        return peer.interval_s * 1_250_000 + ASLEEP_GRACE_US
     return peer.interval_s * 2_500_000 + PRESENCE_WRITE_US
 
 
@@ -133,6 +147,8 @@ class PresenceState:
     """The connection that our will speaks of, for each relay that is reached."""
     going: bool = False
     """Whether this device is about to be off on purpose."""
+    next_window_us: int | None = None
+    """When this device connects again, in monotonic microseconds; None: it stays connected."""
     peers: dict[DeviceKey, PeerPresence] = field(default_factory=dict)
     unwritten: set[DeviceKey] = field(default_factory=set)
     """The peers whose presence is newer here than in the store."""

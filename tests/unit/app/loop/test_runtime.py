@@ -71,6 +71,12 @@ class Relay:
     def listen(self, topics: Collection[str]) -> None:
         """Satisfy the port."""
 
+    def rest(self) -> None:
+        """Satisfy the port."""
+
+    def resume(self) -> None:
+        """Satisfy the port."""
+
     def renew_subscription(self) -> None:
         """Note it."""
         self.renewed += 1

@@ -121,6 +121,12 @@ class Agent:
     def listen(self, topics: Collection[str]) -> None:
         """Satisfy the port."""
 
+    def rest(self) -> None:
+        """Satisfy the port."""
+
+    def resume(self) -> None:
+        """Satisfy the port."""
+
     def renew_subscription(self) -> None:
         """Satisfy the port."""
 

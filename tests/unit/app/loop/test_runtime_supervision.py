@@ -62,6 +62,12 @@ class _Relay:
     def acknowledge(self, delivered: Delivered) -> None:
         pass
 
+    def rest(self) -> None:
+        """Satisfy the port."""
+
+    def resume(self) -> None:
+        """Satisfy the port."""
+
     def renew_subscription(self) -> None:
         pass
 

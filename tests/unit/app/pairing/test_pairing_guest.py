@@ -54,6 +54,12 @@ class _SlowRelay:
     def listen(self, topics: Collection[str]) -> None:
         raise AssertionError(topics)
 
+    def rest(self) -> None:
+        """Satisfy the port."""
+
+    def resume(self) -> None:
+        """Satisfy the port."""
+
     def renew_subscription(self) -> None:
         raise AssertionError
 
