@@ -176,13 +176,16 @@ def _resuming() -> type[ssl.SSLSocket]:
     kept: list[ssl.SSLSession] = []
 
     class Resuming(ssl.SSLSocket):
+        is_secured = False
+
         def do_handshake(self, block: bool = False) -> None:
             if kept:
                 self.session = kept.pop()
             super().do_handshake(block)
+            self.is_secured = True
 
         def close(self) -> None:
-            if self.session is not None and self.session.has_ticket:
+            if self.is_secured and self.session is not None and self.session.has_ticket:
                 kept[:] = [self.session]
             super().close()
 

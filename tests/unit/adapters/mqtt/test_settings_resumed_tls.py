@@ -63,6 +63,13 @@ def test_a_later_connection_resumes_the_session(server: Server) -> None:
     assert [server.visit(context) for _ in range(3)] == [False, True, True]
 
 
+def test_a_handshake_that_fails_says_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        plain = socket.create_connection(silent.getsockname(), timeout=0.05)
+        with pytest.raises(TimeoutError):
+            tls_context(None).wrap_socket(plain, server_hostname="127.0.0.1")
+
+
 def test_other_settings_resume_nothing(server: Server) -> None:
     context = tls_context(server.chain)
     server.visit(context)
