@@ -190,6 +190,22 @@ class MailboxInboxes:
         self._database.run("DELETE FROM mailbox_inbox WHERE device = ?", (device,))
         self._database.run("DELETE FROM mailbox_hook WHERE device = ?", (device,))
 
+    def forget_sender(self, device: DeviceKey) -> int:
+        row = self._database.first("SELECT id FROM mailbox_sender WHERE device = ?", (device,))
+        if row is None:
+            return 0
+        gone, query = 0, "SELECT id, sender, size FROM mailbox_blob WHERE id BETWEEN ? AND ? AND sender = ? LIMIT ?"
+        for (inbox,) in self._database.run("SELECT inbox FROM mailbox_share WHERE sender = ?", row):
+            bounds = inbox << PLACE_BITS, inbox << PLACE_BITS | LAST_PLACE
+            gone += self._drop(self._database.run(query, (*bounds, row[0], EXPIRED_BLOBS_AT_ONCE - gone)))
+            if gone >= EXPIRED_BLOBS_AT_ONCE:
+                return gone
+        self._database.run("DELETE FROM mailbox_sender WHERE id = ?", row)
+        return gone
+
+    def senders(self) -> list[DeviceKey]:
+        return [DeviceKey(row[0]) for row in self._database.run("SELECT device FROM mailbox_sender")]
+
     def devices(self) -> list[DeviceKey]:
         return [DeviceKey(row[0]) for row in self._database.run("SELECT device FROM mailbox_inbox")]
 

@@ -62,10 +62,12 @@ class MailboxRole:
                     exchange.wake_by_topic(wake.device)
         if now.monotonic_us >= self._look_at_us:
             with self._store.transaction():
-                expired, gone = service.maintain(now), service.forget_strangers()
-            self._look_at_us = now.monotonic_us + (0 if expired else MAILBOX_LOOK_US)
+                expired, (gone, dropped) = service.maintain(now), service.forget_strangers()
+            self._look_at_us = now.monotonic_us + (0 if expired or dropped else MAILBOX_LOOK_US)
             if gone:
                 self._report("info", f"deleted the inboxes of {len(gone)} devices that are no longer in any group")
+            if dropped:
+                self._report("info", f"deleted {dropped} messages pushed by devices that are no longer in any group")
         wake_at_us = service.next_wake_us()
         return self._look_at_us if wake_at_us is None else min(self._look_at_us, wake_at_us)
 

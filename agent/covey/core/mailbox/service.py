@@ -11,7 +11,9 @@
    that may push has a guaranteed share, and the rest is first come, first served (`core/link/shares.py`): whatever one
    sender pushes, every other one can push, too. The pending answers for one device are limited, too.
 5. Only the owner of an inbox gets its blobs and deletes them.
-6. A device removed from the last group that it shared with the mailbox has no inbox, and its messages are ignored.
+6. A device removed from the last group that it shared with the mailbox has no inbox, and its messages are ignored. What
+   it pushed is deleted, because members drop it and its share is no longer counted: else members that come and go would
+   fill the disk.
 7. A NOTIFY informs a device with a session that something waits. A wake hook calls a device without one, or one that
    has been silent for `HELLO_US` after a NOTIFY for blobs that are still there: its session is over then. Neither says
    what waits. Blobs that arrive within `WAKE_US` after a call cause their own call when that time is over, unless the
@@ -57,6 +59,7 @@ from covey.limits.mailbox import (
     ANSWERS_OF_ONE,
     ANSWERS_WAITING,
     BLOB_TTL_S,
+    EXPIRED_BLOBS_AT_ONCE,
     HELLO_US,
     INBOX_PUSHES_PER_SECOND,
     INBOX_PUSHES_SAVED,
@@ -366,15 +369,22 @@ class MailboxService:
         }
         return self._records.expire()
 
-    def forget_strangers(self) -> list[DeviceKey]:
-        """Delete the inboxes of devices that no longer share a group with this mailbox (rule 6); return them."""
+    def forget_strangers(self) -> tuple[list[DeviceKey], int]:
+        """Delete the inboxes of devices that no longer share a group with this mailbox, and some of what they pushed.
+
+        Return those whose inbox is deleted, and the number of blobs that were pushed (rule 6).
+        """
         members = {each.keys.signing_public for group in self._groups.joined() for each in group.members}
         gone = [device for device in self._records.devices() if device not in members]
         for device in gone:
             self._records.forget(device)
+        dropped = 0
+        for device in self._records.senders():
+            if device not in members and dropped < EXPIRED_BLOBS_AT_ONCE:
+                dropped += self._records.forget_sender(device)
         for device in [key for key in self._sessions if key not in members]:
             del self._sessions[device]
-        return gone
+        return gone, dropped
 
 
 def _may_wake(calls: _Calls, now: Now) -> bool:

@@ -106,6 +106,12 @@ class MailboxRecords(Protocol):
     def devices(self) -> list[DeviceKey]:
         """Return the devices that have an inbox here."""
 
+    def forget_sender(self, device: DeviceKey) -> int:
+        """Delete some blobs of a sender, and the sender with the last one; return the number of blobs."""
+
+    def senders(self) -> list[DeviceKey]:
+        """Return the devices that have blobs here, or had some."""
+
     def expire(self) -> int:
         """Delete some expired blobs, by this state's age; return their number."""
 

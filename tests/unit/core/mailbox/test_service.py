@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.sqlite import mailbox as mailbox_tables
 from covey.core.group.messages import Bundle
 from covey.core.ids import DeviceKey
+from covey.core.mailbox import service as service_module
 from covey.core.mailbox.messages import (
     NO_BLOB,
     VERSION,
@@ -385,6 +387,30 @@ def test_a_removed_device_has_no_inbox_and_is_not_heard(fleet: MailboxFleet) -> 
     fleet.post.events()
     fleet.say(fleet.ben, fleet.post, Hello(VERSION, "ben", 0))
     assert dropped_codes(fleet.post) == ["not_a_member"]
+
+
+def test_a_removed_devices_share_is_free_again(fleet: MailboxFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else devices that are let in, push and are removed, one after the other, would fill the mailbox's disk."""
+    monkeypatch.setattr(service_module, "EXPIRED_BLOBS_AT_ONCE", 3)
+    monkeypatch.setattr(mailbox_tables, "EXPIRED_BLOBS_AT_ONCE", 3)
+    service = fleet.serve(fleet.post)
+    _greet(fleet, fleet.ben)
+    for number in range(7):
+        assert isinstance(_push(fleet, fleet.ben, fleet.ann, number), PushAck)
+    _greet(fleet, fleet.ann)
+    assert isinstance(_push(fleet, fleet.ann, fleet.ben, 7), PushAck)
+    with fleet.post.store.transaction():
+        fleet.post.node.actions.change(
+            fleet.group_id, lambda draft, epoch: draft.removing(fleet.ben.key, epoch), fleet.post.now
+        )
+    kept, dropped = fleet.post.store.mailbox, list[int]()
+    while not dropped or dropped[-1]:
+        with fleet.post.store.transaction():
+            dropped.append(service.forget_strangers()[1])
+    assert dropped == [3, 3, 1, 0]
+    assert kept.totals() == (0, 0)
+    assert kept.senders() == [fleet.ann.key]
+    assert [each.blobs for each in kept.all()] == [0]
 
 
 def test_a_removal_that_is_none_is_refused(fleet: MailboxFleet) -> None:
