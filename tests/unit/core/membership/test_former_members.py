@@ -9,14 +9,15 @@ import pytest
 from covey.core.events import EnvelopeDropped
 from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.messages import Bundle
+from covey.core.history.bodies import Note
 from covey.core.ids import GroupId, Incarnation, LinkSeq
 from covey.core.membership import former_members
-from covey.core.membership.events import RemovedFromGroup
+from covey.core.membership.events import InviteRequested, RemovedFromGroup
 from covey.core.wire.envelope import seal
 from covey.core.wire.heads import GroupHead
-from covey.core.wire.message import MessageType, write_message
+from covey.core.wire.message import UNKNOWN_TYPE, MessageType, write_message
 from covey.limits.heads import FORMER_LOOK_SECONDS, FORMER_LOOKS_SAVED
-from tests.fleet import Make, carry, found
+from tests.fleet import Device, Make, carry, found
 from tests.stolen import Stolen, acknowledge, meet, members_of, queued, remove, rename, report
 
 _HOUR_S = 3_600
@@ -195,3 +196,49 @@ def test_the_secret_of_a_manifest_that_a_removed_device_brings_is_asked_of_the_o
         ben.maintain()
         carry(ben, ann)
     assert ben.node.groups.secret(group_id) == ann.node.groups.secret(group_id) is not None
+
+
+@pytest.mark.slow
+def test_what_a_removed_device_still_had_to_send_reaches_nobody_and_stops_nothing_in_another_group(make: Make) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id, other = found(ann, ben, mal), found(ben, mal)
+    carry(ann, ben, mal)
+    remove(ann, mal, group_id)
+    carry(ann, ben)
+    before = ben.store.operations.count(group_id)
+    mal.blob(group_id, b"too late")
+    with mal.store.transaction():
+        mal.node.history.write(group_id, Note("text/plain", b"too late"), mal.now)
+    mal.blob(other, b"hello")
+    meet(ben, mal, seconds=2 * _HOUR_S)
+    assert ben.inbox() == [b"hello"]
+    assert ben.store.operations.count(group_id) == before
+    assert [group.group_id for group in mal.node.groups.joined()] == [other], "it learned of its removal from ben"
+    assert mal.store.outbox.totals() == (0, 0), "nothing is sent for ever"
+
+
+@pytest.mark.parametrize("kind", [each for each in MessageType if each is not UNKNOWN_TYPE])
+def test_no_kind_of_message_by_a_removed_device_changes_anything_in_its_former_group(
+    make: Make, kind: MessageType
+) -> None:
+    """It shares another group with the recipient, so it is no stranger; only its request for an invite is shown."""
+    ann, ben, mal = make("ann"), make("ben", collects=True), make("mal")
+    group_id = found(ann, ben, mal)
+    found(ben, mal)
+    remove(ann, mal, group_id)
+    carry(ann, ben)
+    ben.events()
+    manifest, operations, inbox, outbox = _state(ben, group_id)
+    for number in (0, 1):  # with and without a number; a kind that may not have the one is refused as malformed
+        message = write_message(
+            mal.identity, kind, ben.key, group_id, Incarnation(b"incarnat"), number, LinkSeq(number), 5, b"\x80"
+        )
+        ben.receive(seal(message, ben.identity.noise_public, mal.rng(32), mal.rng(24)))
+    assert _state(ben, group_id) == (manifest, operations, inbox, outbox)
+    happened = [each for each in ben.events() if not isinstance(each, EnvelopeDropped)]
+    assert [type(each) for each in happened] == [InviteRequested] * (kind is MessageType.INVITE_REQUEST)
+
+
+def _state(device: Device, group_id: GroupId) -> tuple[bytes, int, list[bytes], tuple[int, int]]:
+    manifest = device.node.groups.group(group_id).hash
+    return manifest, device.store.operations.count(group_id), device.inbox(), device.store.outbox.totals()
