@@ -10,7 +10,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from covey.app.conformance.sensor_steps import DELIVERING, QUIET_S
+from covey.app.conformance.sensor_steps import DELIVERING, QUIET_S, ConformanceStep
 from covey.app.conformance.session import StepError
 from covey.core import crypto
 from covey.core.actions.results import CommandState, OrderResult
@@ -29,7 +29,6 @@ from covey_boards.shared.line_orders import OPERATORS, ORDER, RESULT
 from covey_boards.shared.messages import DELIVER, ENROL, IDENTIFY, RESTART, TIME, TROUBLE
 
 if TYPE_CHECKING:
-    from covey.app.conformance.sensor_steps import Step
     from covey.app.conformance.session import DeviceTest
     from covey.core.history.operation import Operation
     from covey.core.ids import OperationId
@@ -255,17 +254,17 @@ _TYPES = {
     *(MessageType.BLOB, MessageType.LINK, MessageType.TELEMETRY, MessageType.LOSS, MessageType.ACK, MessageType.RESUME)
 }
 
-STEPS: tuple[Step, ...] = (
-    (_meet, "meeting the board on its line"),
-    (_enrol, "enrolling the board"),
-    DELIVERING[0],
-    (_forge_acknowledgements, "acknowledging falsely"),
-    (_write_noise, "writing noise on the line"),
-    (_miss_frames, "losing frames of the line"),
-    (_order, "ordering something of the board"),
-    (_replace_key, "replacing the collector's noise key"),
-    (_begin_session, "restarting the gateway"),
-    (_ask_to_restart, "asking the board to restart"),
-    (_kill, "killing the board"),
-    (_count, "counting what came"),
+STEPS: tuple[ConformanceStep, ...] = (
+    ConformanceStep(_meet, "meeting the board on its line", ("line", "identifies")),
+    ConformanceStep(_enrol, "enrolling the board", ("enrols", "one-collector"), ("line",)),
+    DELIVERING[0]._replace(needs=("enrols",)),
+    ConformanceStep(_forge_acknowledgements, "acknowledging falsely", ("resends", "stops"), ("enrols",)),
+    ConformanceStep(_write_noise, "writing noise on the line", ("line-noise",), ("enrols",)),
+    ConformanceStep(_miss_frames, "losing frames of the line", ("line-repeats",), ("enrols",)),
+    ConformanceStep(_order, "ordering something of the board", ("operators", "orders"), ("enrols",)),
+    ConformanceStep(_replace_key, "replacing the collector's noise key", ("collector-key",), ("enrols",)),
+    ConformanceStep(_begin_session, "restarting the gateway", ("line",), ("enrols",)),
+    ConformanceStep(_ask_to_restart, "asking the board to restart", ("restarts",), ("enrols",)),
+    ConformanceStep(_kill, "killing the board", ("durable", "line-bounds"), ("enrols",)),
+    ConformanceStep(_count, "counting what came", ("sequences", "batch-numbers", "one-message", "types"), ("enrols",)),
 )

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 class RequirementVerdict(Enum):
@@ -262,6 +266,10 @@ class RequirementResults:
     def all(self) -> list[RequirementResult]:
         """Return every check of the role, in order."""
         return [self._finding(check) for check in self._checks.values()]
+
+    def of(self, names: Collection[str]) -> list[RequirementResult]:
+        """Return the named checks, and all others that failed."""
+        return [each for each in self.all() if each.check.name in names or each.verdict is RequirementVerdict.FAILED]
 
     def _finding(self, check: Requirement) -> RequirementResult:
         if check.name in self._failed:

@@ -10,7 +10,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from covey.app.conformance.sensor_steps import QUIET_S, restart_relay
+from covey.app.conformance.sensor_steps import QUIET_S, ConformanceStep, restart_relay
 from covey.app.conformance.session import StepError
 from covey.core.ids import INCARNATION_BYTES, Incarnation, LinkSeq
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
@@ -19,7 +19,6 @@ from covey.core.wire.imprints import imprint_of
 from covey.core.wire.message import Loss, LossReason, MessageType, Resumption
 
 if TYPE_CHECKING:
-    from covey.app.conformance.sensor_steps import Step
     from covey.app.conformance.session import DeviceTest
     from covey.core.wire.message import Acknowledgement
 
@@ -183,16 +182,16 @@ def _kill(test: DeviceTest) -> None:
     test.findings.holds("durable", seen=number in found.received, failed=failed)
 
 
-LANDING: tuple[Step, ...] = (
-    (_land, "sending batches"),
-    (_leave_gap, "sending a batch too early"),
-    (_report_loss, "reporting a loss"),
-    (_resume, "closing a gap"),
-    (_forge_batch, "forging a batch"),
-    (_send_unreadable, "sending a batch that nobody can read"),
-    (_begin_incarnation, "beginning a new incarnation"),
+LANDING: tuple[ConformanceStep, ...] = (
+    ConformanceStep(_land, "sending batches", ("lands", "lands-again"), ("manifests",)),
+    ConformanceStep(_leave_gap, "sending a batch too early", ("gaps",), ("lands",)),
+    ConformanceStep(_report_loss, "reporting a loss", ("losses",), ("lands",)),
+    ConformanceStep(_resume, "closing a gap", ("resumptions",), ("lands",)),
+    ConformanceStep(_forge_batch, "forging a batch", ("forged-batch",), ("lands",)),
+    ConformanceStep(_send_unreadable, "sending a batch that nobody can read", ("unreadable-batch",), ("lands",)),
+    ConformanceStep(_begin_incarnation, "beginning a new incarnation", ("incarnations",), ("lands",)),
 )
-RESTARTS: tuple[Step, ...] = (
-    (_restart_relay, "restarting the relay, which forgets everything"),
-    (_kill, "killing the collector after an acknowledgement"),
+RESTARTS: tuple[ConformanceStep, ...] = (
+    ConformanceStep(_restart_relay, "restarting the relay, which forgets everything", ("relay-restart",), ("lands",)),
+    ConformanceStep(_kill, "killing the collector after an acknowledgement", ("durable",), ("lands",)),
 )

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from covey.app.conformance.collector_steps import write_batch
-from covey.app.conformance.sensor_steps import QUIET_S
+from covey.app.conformance.sensor_steps import QUIET_S, ConformanceStep
 from covey.app.conformance.session import StepError
 from covey.core import crypto
 from covey.core.actions.results import CommandState, OrderResult
@@ -29,7 +29,6 @@ from covey_boards.shared.messages import CARRY, DELIVER, ENROL, IDENTIFY, TIME
 
 if TYPE_CHECKING:
     from covey.app.conformance.peers import Companion
-    from covey.app.conformance.sensor_steps import Step
     from covey.app.conformance.session import DeviceTest
     from covey.core.history.operation import Operation
     from covey.core.ids import DeviceKey
@@ -369,16 +368,23 @@ def _kill(test: DeviceTest) -> None:
         test.findings.holds("commits", seen=_was_forwarded(test, envelope), failed=failed)
 
 
-CARRYING: tuple[Step, ...] = (
-    (_meet, "meeting the gateway on its line"),
-    (_enrol, "letting the board into the group"),
-    (_carry_up, "carrying a board's envelopes"),
-    (_carry_to_outsider, "carrying to a stranger"),
-    (_carry_down, "sending envelopes for the board"),
-    (_repeat_frames, "losing frames of the line"),
-    (_write_noise, "writing noise on the line"),
-    (_sleep, "letting the board sleep"),
-    (_order, "ordering something of the board"),
-    (_restart_board, "restarting the board"),
+CARRYING: tuple[ConformanceStep, ...] = (
+    ConformanceStep(_meet, "meeting the gateway on its line", ("line", "proof", "time"), ("manifests",)),
+    ConformanceStep(_enrol, "letting the board into the group", ("enrols",), ("line",)),
+    ConformanceStep(_carry_up, "carrying a board's envelopes", ("carries", "repeats", "delivers"), ("enrols",)),
+    ConformanceStep(_carry_to_outsider, "carrying to a stranger", ("outsiders",), ("enrols",)),
+    ConformanceStep(
+        _carry_down,
+        "sending envelopes for the board",
+        ("delivers", "board-bounds", "strangers", "line-bounds"),
+        ("enrols",),
+    ),
+    ConformanceStep(_repeat_frames, "losing frames of the line", ("line-repeats",), ("enrols",)),
+    ConformanceStep(_write_noise, "writing noise on the line", ("line-noise",), ("enrols",)),
+    ConformanceStep(_sleep, "letting the board sleep", ("sleepers",), ("enrols",)),
+    ConformanceStep(_order, "ordering something of the board", ("orders", "order-results"), ("enrols",)),
+    ConformanceStep(_restart_board, "restarting the board", ("line", "repeats", "line-bounds"), ("enrols",)),
 )
-RESTARTS: tuple[Step, ...] = ((_kill, "killing the gateway after an acknowledgement on the line"),)
+RESTARTS: tuple[ConformanceStep, ...] = (
+    ConformanceStep(_kill, "killing the gateway after an acknowledgement on the line", ("commits",), ("enrols",)),
+)

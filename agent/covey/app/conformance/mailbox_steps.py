@@ -9,7 +9,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from covey.app.conformance.sensor_steps import QUIET_S
+from covey.app.conformance.sensor_steps import QUIET_S, ConformanceStep
 from covey.app.conformance.session import StepError
 from covey.core.group.messages import Bundle
 from covey.core.ids import LinkSeq
@@ -36,7 +36,6 @@ from covey.errors import RemoteError
 
 if TYPE_CHECKING:
     from covey.app.conformance.peers import Companion
-    from covey.app.conformance.sensor_steps import Step
     from covey.app.conformance.session import DeviceTest
 
 _ALL = Pull(0, 0)
@@ -313,13 +312,24 @@ def _confirm_removal(test: DeviceTest) -> None:
     test.findings.holds("revocation", seen=not wrong, failed=wrong)
 
 
-KEEPING: tuple[Step, ...] = (
-    (_greet, "greeting the mailbox"),
-    (_push_two, "pushing and pulling blobs"),
-    (_touch_others, "touching another device's inbox"),
-    (_delete, "deleting blobs"),
-    (_ask_wrongly, "asking the mailbox for what it must refuse"),
-    (_fill, "filling the mailbox"),
+KEEPING: tuple[ConformanceStep, ...] = (
+    ConformanceStep(_greet, "greeting the mailbox", ("greeting",), ("manifests",)),
+    ConformanceStep(
+        _push_two,
+        "pushing and pulling blobs",
+        ("push", "push-again", "notify", "cursors", "pull", "keeps", "discreet"),
+        ("greeting",),
+    ),
+    ConformanceStep(_touch_others, "touching another device's inbox", ("own-inbox",), ("push",)),
+    ConformanceStep(_delete, "deleting blobs", ("deletes", "cursors"), ("push",)),
+    ConformanceStep(
+        _ask_wrongly, "asking the mailbox for what it must refuse", ("refuses", "silent-errors"), ("greeting",)
+    ),
+    ConformanceStep(_fill, "filling the mailbox", ("shares",), ("greeting",)),
 )
-RESTARTS: tuple[Step, ...] = ((_kill, "killing the mailbox after an acknowledgement"),)
-REMOVED: tuple[Step, ...] = ((_confirm_removal, "telling the mailbox of the removal"),)
+RESTARTS: tuple[ConformanceStep, ...] = (
+    ConformanceStep(_kill, "killing the mailbox after an acknowledgement", ("durable",), ("greeting",)),
+)
+REMOVED: tuple[ConformanceStep, ...] = (
+    ConformanceStep(_confirm_removal, "telling the mailbox of the removal", ("revocation",), ("greeting", "removal")),
+)

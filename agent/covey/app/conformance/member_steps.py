@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from covey.app.conformance.sensor_steps import QUIET_S
+from covey.app.conformance.sensor_steps import QUIET_S, ConformanceStep
 from covey.core.group.manifest import sign_manifest
 from covey.core.group.messages import Bundle, pull_to_wire
 from covey.core.history.bodies import Note
@@ -21,7 +21,6 @@ from covey.core.wire.message import MessageType
 from covey.errors import RemoteError
 
 if TYPE_CHECKING:
-    from covey.app.conformance.sensor_steps import Step
     from covey.app.conformance.session import DeviceTest
 
 _SETTING, _ACTION = "app.conformance", "conformance-check"
@@ -175,14 +174,18 @@ def _remove_companion(test: DeviceTest) -> None:
         test.findings.fails("removal", f"it still sends {sent[0]} to a device that was removed")
 
 
-HEADS: tuple[Step, ...] = ((_compare_heads, "comparing heads"),)
-REMOVAL: tuple[Step, ...] = ((_remove_companion, "removing the other member"),)
-STEPS: tuple[Step, ...] = (
+HEADS: tuple[ConformanceStep, ...] = (ConformanceStep(_compare_heads, "comparing heads", ("heads",)),)
+REMOVAL: tuple[ConformanceStep, ...] = (
+    ConformanceStep(_remove_companion, "removing the other member", ("removal",), ("manifests",)),
+)
+STEPS: tuple[ConformanceStep, ...] = (
     *HEADS,
-    (_post_note, "posting an operation"),
-    (_hide_note, "hiding an operation"),
-    (_ask, "asking for history and manifests"),
-    (_order, "giving orders"),
-    (_conflict, "issuing rival manifests"),
+    ConformanceStep(_post_note, "posting an operation", ("history",)),
+    ConformanceStep(_hide_note, "hiding an operation", ("pulls-history",), ("manifests",)),
+    ConformanceStep(
+        _ask, "asking for history and manifests", ("answers-history", "answers-manifests"), ("manifests", "history")
+    ),
+    ConformanceStep(_order, "giving orders", ("setting", "order")),
+    ConformanceStep(_conflict, "issuing rival manifests", ("conflict",), ("manifests",)),
     *REMOVAL,
 )

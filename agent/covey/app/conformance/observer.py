@@ -98,7 +98,7 @@ class Observer:
     owed: int = 0
     """Deliveries to the device that it has not acknowledged to the relay."""
     muted: bool = False
-    """Whether the relay loses what the peers say."""
+    """Whether the relay holds back what the peers say."""
     answering_since: float = 0.0
     """Since when nothing of what the peers say was lost."""
     readers: dict[str, Identity] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from covey.app.conformance.sensor_steps import QUIET_S
+from covey.app.conformance.sensor_steps import QUIET_S, ConformanceStep
 from covey.app.conformance.session import StepError
 from covey.core.actions.results import CommandState, OrderResult
 from covey.core.group.manifest import BOARD, Member
@@ -27,7 +27,6 @@ from covey.core.wire.message import MessageType
 from covey.errors import RemoteError
 
 if TYPE_CHECKING:
-    from covey.app.conformance.sensor_steps import Step
     from covey.app.conformance.session import DeviceTest
     from covey.core.history.body import OperationBody
     from covey.core.ids import DeviceKey, OperationId
@@ -257,11 +256,17 @@ def _count_operations(test: DeviceTest) -> None:
     test.findings.holds("log", seen=bool(own) and not wrong, failed=wrong or "it wrote no operation")
 
 
-ORDERING: tuple[Step, ...] = (
-    (_appoint, "making the device an operator"),
-    (_set, "having it set something"),
-    (_run, "having it give commands"),
-    (_need_two, "giving an order that needs two operators"),
+ORDERING: tuple[ConformanceStep, ...] = (
+    ConformanceStep(_appoint, "making the device an operator", ("history",), ("manifests",)),
+    ConformanceStep(
+        _set, "having it set something", ("sets", "follows", "counts", "spreads", "spares-boards"), ("history",)
+    ),
+    ConformanceStep(_run, "having it give commands", ("runs", "once-ids", "results"), ("history",)),
+    ConformanceStep(_need_two, "giving an order that needs two operators", ("threshold", "approves"), ("history",)),
 )
-RESTARTS: tuple[Step, ...] = ((_kill, "killing the operator after an order"),)
-COUNTING: tuple[Step, ...] = ((_count_operations, "counting its operations"),)
+RESTARTS: tuple[ConformanceStep, ...] = (
+    ConformanceStep(_kill, "killing the operator after an order", ("durable",), ("history",)),
+)
+COUNTING: tuple[ConformanceStep, ...] = (
+    ConformanceStep(_count_operations, "counting its operations", ("log",), ("runs",)),
+)

@@ -1,7 +1,7 @@
 """Who a foreign device talks to: the product itself as a peer, and a companion whose messages the test writes.
 
 * `Peer` is an ordinary device over the agent's own loop: it made the group, invites, collects telemetry and gives
-  orders. Between it and the relay, what it sends can be held back (`muted`), as a relay may lose anything.
+  orders. Between it and the relay, what it sends can be held back (`muted`), as a relay may delay anything.
 * `Companion` is another member. It has keys and counters and nothing else, so that a test can have it say what no
   sound device says. It acknowledges whatever comes.
 """
@@ -65,6 +65,7 @@ class _PeerRelay:
         self._deliver: Callable[[RelayEvent], None] = lambda _: None
         self._handle = 0
         self.muted = False
+        self._held: dict[str, bytes] = {}
         self.rendezvous: set[str] = set()
         self.catch: Callable[[str, bytes], None] = lambda _topic, _payload: None
 
@@ -74,12 +75,23 @@ class _PeerRelay:
 
     def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int | PublishRefusal:  # noqa: ARG002 - the port's
         self._handle += 1
-        if not self.muted:
-            self.catch(topic, payload)
-            if self._relay.deliver(topic, payload):
-                self._delivered(topic)
+        if self.muted:
+            self._held[topic] = payload
+        else:
+            self._carry(topic, payload)
         self._deliver(Released(self.name, self._handle, 0))
         return self._handle
+
+    def _carry(self, topic: str, payload: bytes) -> None:
+        self.catch(topic, payload)
+        if self._relay.deliver(topic, payload):
+            self._delivered(topic)
+
+    def unmute(self) -> None:
+        """Deliver the last that was held back for each recipient, and all else from now on."""
+        held, self._held, self.muted = self._held, {}, False
+        for topic, payload in held.items():
+            self._carry(topic, payload)
 
     def receive(self, topic: str, payload: bytes) -> None:
         """Hand a delivery to the peer."""
@@ -190,16 +202,20 @@ class Peer:
 
     @property
     def muted(self) -> bool:
-        """Whether the relay loses all that it says."""
+        """Whether the relay holds back all that it says."""
         return self._relay.muted
 
     def catch(self, take: Callable[[str, bytes], None]) -> None:
         """Give topic and payload of all that it publishes to somebody in this process, too."""
         self._relay.catch = take
 
-    def mute(self, *, muted: bool) -> None:
-        """Have the relay lose all that it says from now on, or nothing more."""
-        self._relay.muted = muted
+    def mute(self) -> None:
+        """Have the relay hold back all that it says."""
+        self._relay.muted = True
+
+    def unmute(self) -> None:
+        """Have the relay deliver all that it says, and the last that it held back: that acknowledges all before."""
+        self._relay.unmute()
 
     def open_code(self, invite: Invite) -> str:
         """Admit the device that joins by a new word code, and give it the invite; return the code.

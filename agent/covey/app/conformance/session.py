@@ -41,7 +41,7 @@ from covey.limits.pairing import INVITE_US
 from covey_boards.shared.messages import CARRY, DELIVER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from covey.core.crypto import DeviceKeys
@@ -82,9 +82,16 @@ class DeviceTest:
     """Relay, peers and the device, from the invite to the last check."""
 
     def __init__(
-        self, folder: Path, role: str, address: tuple[str, int], command: Sequence[str], wait_s: float, line: str = ""
+        self,
+        folder: Path,
+        role: str,
+        address: tuple[str, int],
+        command: Sequence[str],
+        wait_s: float,
+        line: str = "",
+        only: Collection[str] = (),
     ) -> None:
-        """Prepare a test in an empty folder.
+        """Prepare a test in an empty folder, of all checks of the role or `only` some.
 
         `command` may hold `{invite}`, `{state}` and `{line}`; if it is empty, a person starts the device. `line` is the
         serial port that leads to a gateway, where it is not a pseudo terminal of this test.
@@ -93,6 +100,7 @@ class DeviceTest:
             ConfigurationError: the address cannot be listened on, or the port cannot be opened.
         """
         self.role, self.wait_s, self._folder = role, wait_s, folder
+        self._only = only
         self._command, self._host = list(command), address[0]
         self._closing = ExitStack()
         self.findings = RequirementResults(ROLES[role])
@@ -128,6 +136,10 @@ class DeviceTest:
         if self.program is not None:
             self.program.stop()
         self._closing.close()
+
+    def wants(self, check: str) -> bool:
+        """Say whether this test is to decide a check."""
+        return not self._only or check in self._only
 
     # -- turning ------------------------------------------------------------------------------------------------------
 
@@ -272,13 +284,14 @@ class DeviceTest:
             self.program.write_line(task)
 
     def mute(self) -> None:
-        """Have the relay lose what the peers say."""
-        self.peer.mute(muted=True)
+        """Have the relay hold back what the peers say."""
+        self.peer.mute()
         self.seen.muted = True
 
     def unmute(self) -> None:
-        """Have the relay carry what the peers say."""
-        self.peer.mute(muted=False)
+        """Have the relay deliver what the peers say: devices would else wait for their next try, ever longer."""
+        if self.peer.muted:
+            self.peer.unmute()
         self.seen.muted = False
         self.seen.answering_since = time.monotonic()
 

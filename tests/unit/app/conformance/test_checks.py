@@ -8,6 +8,7 @@ import re
 import pytest
 
 from covey.app.conformance.checks import MEMBER, ROLES, SENSOR, RequirementResults, RequirementVerdict
+from covey.app.conformance.testing import STEPS, steps_for
 from tests.command import covey
 from tests.meta.source_tree import ROOT
 
@@ -28,6 +29,38 @@ def test_names_are_distinct_and_a_member_does_all_that_a_sensor_does() -> None:
         names = [each.name for each in role]
         assert len(names) == len(set(names))
     assert MEMBER[: len(SENSOR)] == SENSOR
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_steps_decide_only_checks_of_their_role_and_need_what_earlier_steps_decide(role: str) -> None:
+    names, decided = {each.name for each in MEMBER + ROLES[role]}, set[str]()
+    for step in STEPS[role]:
+        assert names >= set(step.checks)
+        assert decided >= set(step.needs), step.about
+        decided |= set(step.checks)
+
+
+def test_a_named_check_takes_its_steps_and_those_that_they_need() -> None:
+    def taken(role: str, *only: str) -> list[str]:
+        return [each.about for each in steps_for(role, only)]
+
+    assert taken("gateway", "commits") == [
+        "adding another member",
+        "meeting the gateway on its line",
+        "letting the board into the group",
+        "killing the gateway after an acknowledgement on the line",
+    ]
+    assert taken("sensor", "killed") == ["killing the device while a batch waits"]
+    assert taken("sensor", "session") == [], "a device shows this while it joins"
+    assert steps_for("sensor") == list(STEPS["sensor"])
+
+
+def test_a_test_of_named_checks_lists_these_and_what_failed() -> None:
+    results = RequirementResults(SENSOR)
+    results.passes("stops")
+    results.passes("session")
+    results.fails("mqtt", "it broke MQTT 5")
+    assert [each.check.name for each in results.of(["stops"])] == ["mqtt", "stops"]
 
 
 def test_a_failed_check_keeps_its_first_sentence() -> None:
@@ -60,6 +93,8 @@ def test_the_checks_of_a_role_are_listed(role: str) -> None:
         (("--listen", "127.0.0.1:99999"), "'127.0.0.1:99999' is no address", "--listen HOST:PORT"),
         (("--timeout", "1"), "--timeout 1 is too short", "10 s at least"),
         (("--line", "/dev/ttyS0"), "a device of role sensor is not tested at a line", "--line goes with"),
+        (("--only", "kiled"), "role sensor has no check 'kiled'", "did you mean 'killed'?"),
+        (("--only", "heads"), "role sensor has no check 'heads'", "--list shows the checks of a role"),
         (("--role", "toaster"), "--role: 'toaster' is not a choice", "one of: sensor, member, collector"),
     ],
 )
