@@ -84,8 +84,8 @@ def _differs(one: CodeType, other: CodeType) -> bool:
     return any(_differs(*pair) if isinstance(pair[0], CodeType) else pair[0] != pair[1] for pair in pairs)
 
 
-def run(mutant: Mutant | None, *tests: str, log: Path) -> int:
-    """Run tests in a fork of this process, with a mistake or without one; return pytest's exit code."""
+def run(mutant: Mutant | None, *words: str, log: Path) -> int:
+    """Run pytest in a fork of this process, with a mistake or without one; return its exit code."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -102,7 +102,7 @@ def run(mutant: Mutant | None, *tests: str, log: Path) -> int:
         gc.collect = lambda *_: 0
         unneeded = [word for name in ("cacheprovider", "xdist", "unraisableexception") for word in ("-p", f"no:{name}")]
         options = ["-x", "--tb=native", *unneeded, "--timeout", "100"]
-        code = int(pytest.main([*options, *tests]))
+        code = int(pytest.main([*options, *words]))
     except BaseException:  # noqa: BLE001 - whatever it is, this process is to end here
         traceback.print_exc()
     finally:

@@ -73,9 +73,13 @@ def test_a_mistake_is_noticed(mutant: Mutant, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.usefixtures("_warm")
-def test_without_a_mistake_the_same_tests_pass(tmp_path: Path) -> None:
+def test_the_suite_has_the_tests_that_are_named(tmp_path: Path) -> None:
+    """They pass without a mistake: the suite runs them."""
     tests = sorted({each.test for each in MUTANTS})
-    assert run(None, *tests, log=tmp_path / "log") == 0, (tmp_path / "log").read_text(errors="replace")
+    assert all(each.startswith(("tests/unit/", "tests/property/")) for each in tests)
+    assert run(None, "--collect-only", *tests, log=tmp_path / "log") == 0, (tmp_path / "log").read_text(
+        errors="replace"
+    )
 
 
 def test_every_rule_has_a_mistake() -> None:

@@ -273,8 +273,8 @@ def test_the_device_chooses_its_moment(machine: Machine) -> None:
     assert machine.run == [InstallerStep.FETCH, InstallerStep.VERSION, InstallerStep.WHEN]
     assert machine.turn() is None, "it rests"
     assert machine.store.installations.all()[0].why == "no", "what the program waits for is kept"
-    for _ in range(4 * INSTALLER_FETCH_US // MOMENT_REST_US):
-        machine.now_us += MOMENT_REST_US
+    for _ in range(16):
+        machine.now_us += INSTALLER_FETCH_US // 4
         machine.turn()
     assert machine.phase() is InstallationPhase.FETCHING, "waiting for the moment has no limit"
     machine.fails.clear()
