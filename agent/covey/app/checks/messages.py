@@ -133,10 +133,12 @@ def mailbox(device: Examined) -> Iterator[Seen]:
             "covey config set mailbox.serve true, and restart the agent",
         )
     else:
+        from covey.app.relays.mailbox import dropped_text as deleted
         from covey.app.relays.mailbox import mailbox_status
 
         status = mailbox_status(device.opened)
         line = f"{count(status.blobs, 'envelope')}, {size_text(status.bytes)} of {size_text(status.maximum_bytes)}"
+        line += deleted(status)
         if status.bytes > 0.8 * status.maximum_bytes:
             yield warning(
                 f"{line}: nearly full", "'covey mailbox status' shows for which devices; raise mailbox.maximum_mib"

@@ -30,6 +30,8 @@ class MailboxStatus:
     maximum_bytes: Count
     hooks: Annotated[Count, Says(description="ways to wake devices")]
     inboxes: tuple[InboxStatus, ...]
+    expired: Annotated[Count, Says(description="envelopes deleted because nobody fetched them in time")]
+    of_former_members: Annotated[Count, Says(description="envelopes deleted because their sender was removed")]
 
 
 @dataclass(frozen=True, slots=True)

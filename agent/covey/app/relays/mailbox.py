@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.loop.relay_loop import wait_until
 from covey.app.relays.documents import HandedOver, InboxStatus, MailboxStatus
+from covey.app.wording import count
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import MAILBOX
 from covey.core.ids import DeviceKey, Place, device_name
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covey.app.device.device import Device
+
+
+EXPIRED, OF_FORMER = "dropped_mailbox_expired", "dropped_mailbox_of_former_members"
+"""Counters of envelopes that a mailbox deleted although nobody had fetched them."""
 
 
 def mailbox_status(device: Device) -> MailboxStatus:
@@ -42,7 +47,15 @@ def mailbox_status(device: Device) -> MailboxStatus:
         device.config.mailbox.maximum_mib * MIB,
         device.store.mailbox.hook_count(),
         inboxes,
+        device.store.counters.values().get(EXPIRED, 0),
+        device.store.counters.values().get(OF_FORMER, 0),
     )
+
+
+def dropped_text(status: MailboxStatus) -> str:
+    """Return how many envelopes were deleted without being fetched, behind something else; empty where none were."""
+    found = [(status.expired, "expired"), (status.of_former_members, "of former members")]
+    return "".join(f"; deleted {count(number, 'envelope')} {why}" for number, why in found if number)
 
 
 def kept_for(device: Device, named: str | None) -> list[DeviceKey]:

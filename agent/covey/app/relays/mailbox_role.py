@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
 from covey.adapters.mailbox_wakes import WakeCaller
+from covey.app.relays.mailbox import EXPIRED, OF_FORMER
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.mailbox.messages import Hook, WakeHook
 from covey.errors import ConfigurationError
 from covey.limits.mailbox import MAILBOX_LOOK_US, MAXIMUM_HOOK_BYTES
 from covey.limits.units import MIB
-from covey.ports import Report, Transactions
+from covey.ports import Report
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
     from covey.app.device.device import Device
     from covey.app.loop.runtime import AgentRole
     from covey.core.ids import DeviceKey
@@ -34,7 +36,7 @@ class MailboxRole:
 
     def __init__(
         self,
-        store: Transactions,
+        store: SqliteStore,
         maximum_bytes: int,
         wake: Callable[[DeviceKey, str, WakeHook], None],
         report: Report,
@@ -63,6 +65,9 @@ class MailboxRole:
         if now.monotonic_us >= self._look_at_us:
             with self._store.transaction():
                 expired, (gone, dropped) = service.maintain(now), service.forget_strangers()
+                for counter, number in ((EXPIRED, expired), (OF_FORMER, dropped)):
+                    if number:
+                        self._store.counters.count(counter, number)
             self._look_at_us = now.monotonic_us + (0 if expired or dropped else MAILBOX_LOOK_US)
             if gone:
                 self._report("info", f"deleted the inboxes of {len(gone)} devices that are no longer in any group")

@@ -48,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _status(device: Device, options: argparse.Namespace) -> None:
-    from covey.app.relays.mailbox import mailbox_status
+    from covey.app.relays.mailbox import dropped_text, mailbox_status
 
     status = mailbox_status(device)
     if options.json:
@@ -56,7 +56,7 @@ def _status(device: Device, options: argparse.Namespace) -> None:
         return
     share = f"{size_text(status.bytes)} of {size_text(status.maximum_bytes)}"
     what = f"mailbox of {count(status.groups, 'group')}" if status.groups else "not a mailbox in any group"
-    print(f"{what}: {count(status.blobs, 'envelope')}, {share}")
+    print(f"{what}: {count(status.blobs, 'envelope')}, {share}{dropped_text(status)}")
     if status.inboxes:
         print_table(
             ["for", "label", "envelopes", "size", "since"],

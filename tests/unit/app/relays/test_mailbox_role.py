@@ -88,6 +88,21 @@ def test_expired_messages_are_deleted_in_a_turn(fleet: MailboxFleet) -> None:
     post.post.wait(MAILBOX_LOOK_US / 1e6)
     post.turn()
     assert post.post.store.mailbox.totals()[0] == 0
+    assert post.post.store.counters.values()["dropped_mailbox_expired"] == 1
+
+
+def test_envelopes_of_a_removed_device_are_deleted_and_counted(fleet: MailboxFleet) -> None:
+    post = _Post(fleet, by_topic=False)
+    post.keep(1)
+    post.keep(2)
+    with post.post.store.transaction():
+        post.post.node.actions.change(
+            fleet.group_id, lambda draft, epoch: draft.removing(fleet.ann.key, epoch), post.post.now
+        )
+    post.turn()
+    assert post.post.store.mailbox.totals()[0] == 0
+    assert post.post.store.counters.values()["dropped_mailbox_of_former_members"] == 2
+    assert post.said == ["deleted 2 messages pushed by devices that are no longer in any group"]
 
 
 def test_a_device_that_left_every_group_has_no_inbox(fleet: MailboxFleet) -> None:  # accepts: 002.13
