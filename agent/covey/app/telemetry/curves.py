@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covey.app.telemetry.newest_readings import segments_backwards
 from covey.core.ids import NodeId
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
+from covey.core.telemetry.names import shown
 from covey.core.vault.documents import open_segment
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import RemoteError
@@ -79,7 +80,8 @@ def curves(
         nodes: the nodes of the vault whose segments are read, in hex.
         author: the device.
         window: the time that is wanted.
-        series: the name that is wanted; None for all, of which the first `MAXIMUM_SHOWN_SERIES` are kept.
+        series: the name that is wanted, as sent or as people read it; None for all, of which the first
+            `MAXIMUM_SHOWN_SERIES` are kept.
         most_bytes: how much to read, from the newest segment backwards; None for all of the window.
         progress: called with the bytes read so far.
 
@@ -95,7 +97,7 @@ def curves(
         for message in _telemetry_of(reader, node, entry, author):
             with suppress(RemoteError):
                 for name, unit, at_us, value in read_telemetry(message.body, known)[1].readings():
-                    if isinstance(value, int | float) and (series is None or name == series):
+                    if isinstance(value, int | float) and series in {None, name, shown(name)}:
                         _take(found, (name, unit), window.interval(at_us), at_us, float(value))
         progress(read)
     return found

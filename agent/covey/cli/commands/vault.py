@@ -22,6 +22,7 @@ from covey.cli.output.terminal import explained_interruption, print_json, print_
 from covey.cli.quantities import read_bytes, read_us
 from covey.config.tables_options import read_days, read_one_author
 from covey.core.ids import labelled_name, printable
+from covey.core.telemetry.names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -212,7 +213,7 @@ def _pull(device: Device, options: argparse.Namespace) -> int:
 
 
 def _readings(device: Device, options: argparse.Namespace) -> int:
-    unread = 0
+    unread = matching = 0
     since = ""
     if options.since:
         since_us = max(0, device.clock.wall_us() - read_us("--since", options.since, _LONGEST_US))
@@ -221,7 +222,7 @@ def _readings(device: Device, options: argparse.Namespace) -> int:
 
     def is_wanted(reading: LandedReading) -> bool:
         by = not whose or reading.label == whose or reading.author.startswith(whose.lower())
-        return by and reading.time >= since and (options.series is None or reading.name == options.series)
+        return by and reading.time >= since and options.series in {None, reading.name, shown(reading.name)}
 
     for found in landed_readings(device, options.vault):
         if isinstance(found, Unread):
@@ -229,10 +230,14 @@ def _readings(device: Device, options: argparse.Namespace) -> int:
             print(f"error: {found.what} cannot be read: {found.why}", file=sys.stderr)
         elif not is_wanted(found):
             continue
-        elif options.json:
+        elif (matching := matching + 1) and options.json:
             print_json({name: value for name, value in asdict(found).items() if value is not None})
         else:
             print(f"{found.time}  {labelled_name(found.author[:8], found.label)}  {_said(found)}")
+    if not matching and (whose or since or options.series is not None):
+        print(
+            "no stored reading matches; 'covey fleet' lists devices, 'covey fleet DEVICE' its series", file=sys.stderr
+        )
     if unread:
         print("hint: 'covey vault verify' shows more", file=sys.stderr)
     return 1 if unread else 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.telemetry.names import name_of, segment
 from tests.collected_fleet import CollectedFleet
 from tests.command import covey
 
@@ -62,6 +63,20 @@ def test_the_hint_says_that_there_are_more_series_than_it_names(tmp_path: Path) 
         fleet.land_one(0, f"extra{number}", 1.0)
     _, _, printed = _graph(fleet.hub.state, "field-00000", "air:humidity")
     assert "pump, and 1 more: 'covey fleet DEVICE' shows them" in printed
+
+
+def test_a_series_is_named_as_people_read_it_or_as_it_was_sent(tmp_path: Path) -> None:
+    fleet = CollectedFleet(tmp_path, 1, rounds=1)
+    sent = name_of(map(segment, ("Küche", "温度")))
+    fleet.land_one(0, sent, 21.5)
+    for name in ("Küche/温度", sent):
+        code, drawn, _ = _graph(fleet.hub.state, "field-00000", name)
+        assert (code, "Küche/温度" in drawn) == (0, True)
+        found = covey("vault", "readings", "--series", name, "--state", str(fleet.hub.state))
+        assert (found.code, found.stdout.count("21.5")) == (0, 1)
+    nothing = covey("vault", "readings", "--series", "Koche", "--state", str(fleet.hub.state))
+    assert (nothing.code, nothing.stdout) == (0, "")
+    assert "no stored reading matches" in nothing.stderr
 
 
 def test_a_constant_series_has_a_label_with_its_value(state: Path) -> None:
