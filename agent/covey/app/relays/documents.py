@@ -30,7 +30,7 @@ class MailboxStatus:
     maximum_bytes: Count
     hooks: Annotated[Count, Says(description="ways to wake devices")]
     inboxes: tuple[InboxStatus, ...]
-    expired: Annotated[Count, Says(description="envelopes deleted because nobody fetched them in time")]
+    expired: Annotated[Count, Says(description="envelopes deleted because their recipient did not fetch them in time")]
     of_former_members: Annotated[Count, Says(description="envelopes deleted because their sender was removed")]
 
 

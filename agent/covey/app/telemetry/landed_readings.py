@@ -18,6 +18,7 @@ from covey.app.telemetry.landed_batches import LandedBatches
 from covey.app.telemetry.vault import known_nodes, vault_nodes, vault_reader
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.telemetry.doors import DoorGap, DoorMessage, LandedPosition
+from covey.core.telemetry.names import shown
 from covey.core.vault.reading import Floor, Trouble
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ class LandedReading:
     seq: int
     index: int
     received_at: str
+
+    def is_of(self, series: str) -> bool:
+        """Say whether it is of a series, named as sent or as people read it."""
+        return series in {self.name, shown(self.name)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from covey.cli.output.terminal import explained_interruption, print_json, print_
 from covey.cli.quantities import read_bytes, read_us
 from covey.config.tables_options import read_days, read_one_author
 from covey.core.ids import labelled_name, printable
-from covey.core.telemetry.names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -222,7 +221,7 @@ def _readings(device: Device, options: argparse.Namespace) -> int:
 
     def is_wanted(reading: LandedReading) -> bool:
         by = not whose or reading.label == whose or reading.author.startswith(whose.lower())
-        return by and reading.time >= since and options.series in {None, reading.name, shown(reading.name)}
+        return by and reading.time >= since and (options.series is None or reading.is_of(options.series))
 
     for found in landed_readings(device, options.vault):
         if isinstance(found, Unread):
