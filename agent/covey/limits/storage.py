@@ -15,6 +15,10 @@ landed within a second or two is acknowledged without another look at its table.
 OUTBOX_DROP_SHARE = 64
 """A full outbox drops at least this fraction of its bound at a time, so that loss records stay few."""
 
+THINNED_BYTES = 16 * KIB
+"""Messages that a summary replaces at least, as long as there are so many: some fifty batches, whose headers alone are
+most of what is saved."""
+
 EXPIRED_AT_ONCE = 1_000
 """Messages that one step of maintenance lets expire: a commit of this size takes a fraction of a second on a Pi."""
 

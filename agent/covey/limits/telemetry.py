@@ -37,3 +37,10 @@ MAXIMUM_WINDOW_READINGS = 2**32 - 1
 
 MAXIMUM_WINDOW_US = 31 * 86_400_000_000
 """The widest window of a summary. A device has none wider than a day; a month leaves room for others."""
+
+WINDOWS_US = (60_000_000, 300_000_000, 3_600_000_000, 86_400_000_000)
+"""The windows to which a full outbox thins, one after the other: a minute, five, an hour, a day."""
+
+SUMMARY_WINDOWS = 1_024
+"""Windows of a summary before the next one begins: some 8 KiB of slow sensors (measured: 7 bytes a window), 80 KiB of
+noise, which every relay takes; a Pi makes one in a tenth of a second."""

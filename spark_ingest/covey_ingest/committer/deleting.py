@@ -38,8 +38,8 @@ from covey_ingest.task.columns import TIMESTAMP
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_OF_DEVICES = ("losses", "commands", "settings", "quarantine", "memberships", "rollups", "readings")
-_AGED = ("losses", "quarantine", "readings")
+_OF_DEVICES = ("summaries", "losses", "commands", "settings", "quarantine", "memberships", "rollups", "readings")
+_AGED = ("summaries", "losses", "quarantine", "readings")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from covey_ingest.task.time_quality import TimeQuality
 
 NAME = "deletions.json"
 _LAYOUT = 1
-_AGED = (RowKind.TELEMETRY, RowKind.LOSS, RowKind.QUARANTINE)
+_AGED = (RowKind.TELEMETRY, RowKind.SUMMARY, RowKind.LOSS, RowKind.QUARANTINE)
 _OF_DEVICES = (*_AGED, RowKind.RESULT, RowKind.SETTING, RowKind.MEMBERSHIP)
 _NEVER = 2**63 - 1
 

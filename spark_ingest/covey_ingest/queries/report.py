@@ -80,7 +80,7 @@ _SECTIONS = {
     "losses": """
         SELECT reason, count(*) AS records, sum(last - first + 1)::HUGEINT AS messages,
                count(DISTINCT author) AS devices
-        FROM losses WHERE first IS NOT NULL GROUP BY ALL ORDER BY messages DESC""",
+        FROM losses WHERE first IS NOT NULL AND reason NOT LIKE 'thinned %' GROUP BY ALL ORDER BY messages DESC""",
     "quarantine": """
         WITH repaired AS (SELECT node, first_segment, last_segment FROM quarantine WHERE reason = 'repaired')
         SELECT reason, count(*) AS entries, count(DISTINCT author) AS devices, min(detail) AS example

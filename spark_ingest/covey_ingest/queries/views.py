@@ -8,7 +8,11 @@
 4. `rollup_minute`, `rollup_hour`, `rollup_day`: the same from `rollups`, which is less to read; times that were
    repaired later count where they were.
 5. `messages`: a row for each message, with its number and how many readings it has.
-6. `wide`: a row for each device and moment, a column for each series of numbers, of which the `SERIES_MAX` most
+6. `combined`: readings and summaries, each reading once: a row for each reading of numbers, or for each window of a
+   summary, where a device has thinned what waited. Of summaries that have numbers in common, the one with the most
+   counts. What has come as it was is taken out of a summary's count and sum, and `overlapping` says so (its minimum and
+   maximum are those of all). A week's curve is one query of it.
+7. `wide`: a row for each device and moment, a column for each series of numbers, of which the `SERIES_MAX` most
    frequent have one.
 
 Names of series are what devices say: they stand quoted, and one that does not print in a line has no column. So a
@@ -29,17 +33,20 @@ from covey_ingest.committer.delta_files import sizes_of
 from covey_ingest.committer.table_files import register_files, tables_at
 from covey_ingest.committer.table_locations import TableLocation, open_table
 from covey_ingest.tables import clocks, devices, gaps, members
+from covey_ingest.task.others import SMALL_TABLES
 
 SERIES_MAX = 256
 """Columns of `wide`: as many as a person scrolls through; a hostile device can name any number of series."""
 
 TABLES = (
     *("readings", "devices", "gaps", "clocks", "losses", "quarantine", "orders", "commands", "settings", "rollups"),
-    *("memberships", "members"),
+    *("memberships", "members", "summaries"),
 )
 
 
 _FOLLOWING = {
+    "summaries": SMALL_TABLES["summaries"],
+    "losses": SMALL_TABLES["losses"],
     "devices": devices.SCHEMA.append(pa.field("open_gaps", pa.int64())),
     "gaps": gaps.GAPS,
     "clocks": clocks.SCHEMA,
@@ -61,6 +68,8 @@ class _Dialect:
     text: str
     quote: str
     literal_escapes: dict[int, str]
+    numbers: str
+    """A row for each number of a range."""
 
     def name(self, text: str) -> str:
         return self.quote + text.replace(self.quote, 2 * self.quote) + self.quote
@@ -70,8 +79,20 @@ class _Dialect:
 
 
 _DIALECTS = {
-    Engine.DUCKDB: _Dialect("CREATE OR REPLACE VIEW", "VARCHAR", '"', {ord("'"): "''"}),
-    Engine.SPARK: _Dialect("CREATE OR REPLACE TEMPORARY VIEW", "STRING", "`", {ord("'"): "\\'", ord("\\"): "\\\\"}),
+    Engine.DUCKDB: _Dialect(
+        "CREATE OR REPLACE VIEW",
+        "VARCHAR",
+        '"',
+        {ord("'"): "''"},
+        "unnest(generate_series(first_number, last_number))",
+    ),
+    Engine.SPARK: _Dialect(
+        "CREATE OR REPLACE TEMPORARY VIEW",
+        "STRING",
+        "`",
+        {ord("'"): "\\'", ord("\\"): "\\\\"},
+        "explode(sequence(first_number, last_number))",
+    ),
 }
 
 _LATEST = """SELECT author, device, label, name, unit, time, now() - time AS age, value, whole, flag, text,
@@ -89,6 +110,51 @@ _KEPT = """SELECT author, device, name, unit, date_trunc('{period}', minute) AS 
        sum(total) / sum(readings) AS mean, max_by(last, (last_time, last_seq)) AS last
 FROM rollups
 GROUP BY author, device, name, unit, date_trunc('{period}', minute)"""
+
+_COMBINED = """WITH named AS (
+    SELECT DISTINCT author, incarnation, seq, first_number, last_number FROM losses
+    WHERE reason LIKE 'thinned %' AND first_number IS NOT NULL),
+numbers AS (SELECT author, incarnation, seq, {numbers} AS number FROM named),
+sizes AS (SELECT author, incarnation, seq, count(*) AS size FROM numbers GROUP BY author, incarnation, seq),
+shared AS (
+    SELECT DISTINCT one.author, one.incarnation, one.seq
+    FROM numbers AS one JOIN numbers AS other ON one.author = other.author AND one.incarnation = other.incarnation
+                                                AND one.number = other.number AND one.seq <> other.seq
+    JOIN sizes AS mine ON mine.author = one.author AND mine.incarnation = one.incarnation AND mine.seq = one.seq
+    JOIN sizes AS its ON its.author = other.author AND its.incarnation = other.incarnation AND its.seq = other.seq
+    WHERE its.size > mine.size OR (its.size = mine.size AND its.seq > mine.seq)),
+windows AS (
+    SELECT * FROM (
+        SELECT *, row_number() OVER (PARTITION BY author, incarnation, seq, boot, index
+                                     ORDER BY received_at, collector) AS landing FROM summaries) AS landed
+    WHERE landing = 1 AND sum IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM shared WHERE shared.author = landed.author AND shared.incarnation = landed.incarnation
+                                   AND shared.seq = landed.seq)),
+come AS (
+    SELECT windows.author, windows.incarnation, windows.seq, windows.index, count(*) AS readings,
+           sum(coalesce(stored.value, CAST(stored.flag AS INT))) AS sum,
+           sum(coalesce(CAST(CAST(stored.value AS {text}) AS DECIMAL(38, 9)), CAST(stored.flag AS INT))) AS exact_sum
+    FROM numbers
+    JOIN stored_readings AS stored ON stored.author = numbers.author AND stored.incarnation = numbers.incarnation
+                                      AND stored.batch_number = numbers.number
+    JOIN windows ON windows.author = numbers.author AND windows.incarnation = numbers.incarnation
+                    AND windows.seq = numbers.seq AND windows.name = stored.name AND windows.unit = stored.unit
+                    AND stored.time BETWEEN windows.time AND windows.until
+                    AND (windows.kind = 'boolean') = (stored.flag IS NOT NULL)
+    WHERE stored.value IS NOT NULL OR stored.flag IS NOT NULL
+    GROUP BY windows.author, windows.incarnation, windows.seq, windows.index)
+SELECT author, device, name, unit, time, time AS until, CAST(1 AS BIGINT) AS readings, value AS sum,
+       CAST(NULL AS DECIMAL(38, 9)) AS exact_sum, value AS minimum, value AS maximum, value AS first, value AS last,
+       time_quality, false AS thinned, false AS overlapping
+FROM stored_readings WHERE value IS NOT NULL
+UNION ALL
+SELECT windows.author, substr(windows.author, 1, 8), windows.name, windows.unit, windows.time, windows.until,
+       windows.readings - coalesce(come.readings, 0), windows.sum - coalesce(come.sum, 0),
+       CAST(windows.exact_sum - coalesce(come.exact_sum, 0) AS DECIMAL(38, 9)), windows.minimum, windows.maximum,
+       windows.first, windows.last, windows.time_quality, true, come.readings IS NOT NULL
+FROM windows LEFT JOIN come ON come.author = windows.author AND come.incarnation = windows.incarnation
+                              AND come.seq = windows.seq AND come.index = windows.index
+WHERE windows.readings > coalesce(come.readings, 0)"""
 
 _MESSAGES = """SELECT author, incarnation, seq, batch_number AS number, boot, min(received_at) AS received_at,
        count(*) AS readings
@@ -115,7 +181,12 @@ def script(name: str, engine: Engine) -> str:
             stored.append(f"{view} AS\nSELECT * FROM delta_scan({place});")
     with opened(location) as database:
         series = series_of(database)
-    return "\n\n".join([*stored, *_views(engine, series, has_members="members" in there)]) + "\n"
+    return (
+        "\n\n".join(
+            [*stored, *_views(engine, series, has_members="members" in there, has_summaries="summaries" in there)]
+        )
+        + "\n"
+    )
 
 
 @contextmanager
@@ -151,7 +222,7 @@ def refresh(database: duckdb.DuckDBPyConnection, location: TableLocation) -> Non
 def create(database: duckdb.DuckDBPyConnection, *, wide: bool) -> None:
     """Make the views over the tables that `refresh` has shown; `wide` reads which series there are."""
     series = series_of(database) if wide else []
-    for statement in _views(Engine.DUCKDB, series, has_members=True):
+    for statement in _views(Engine.DUCKDB, series, has_members=True, has_summaries=True):
         database.execute(statement)
 
 
@@ -166,7 +237,7 @@ def _stored(table: str) -> str:
     return "stored_readings" if table == "readings" else table
 
 
-def _views(engine: Engine, series: list[str], *, has_members: bool) -> Iterator[str]:
+def _views(engine: Engine, series: list[str], *, has_members: bool, has_summaries: bool) -> Iterator[str]:
     dialect = _DIALECTS[engine]
 
     def view(name: str, query: str) -> str:
@@ -178,6 +249,8 @@ def _views(engine: Engine, series: list[str], *, has_members: bool) -> Iterator[
         yield view(f"by_{period}", _ROLLUP.format(period=period))
         yield view(f"rollup_{period}", _KEPT.format(period=period))
     yield view("messages", _MESSAGES)
+    if has_summaries:
+        yield view("combined", _COMBINED.format(numbers=dialect.numbers, text=dialect.text))
     if series:
         yield view("wide", _wide(dialect, series))
 

@@ -8,6 +8,7 @@ Numbers count an author's batches (docs/protocol/core.md, "Telemetry"), through 
 in each. State of a gap:
 
     lost         a loss record names it: `reason` is the author's
+    thinned      a summary has taken its place; `reason` is `thinned 1:12` where that has one row for 12 readings
     open         nothing explains it yet; late data or another collector may still deliver it
     unexplained  nothing has explained it for `GRACE`, by the arrivals that the tables have seen
     closed       late data filled it; the newest `CLOSED_REMEMBERED` of an incarnation

@@ -4,8 +4,9 @@
    collector had something of an incarnation; `numbers`, numbers that arrived; and `named`, numbers in loss records.
 2. `ADD` makes `links` and `spans` of them, a row for each incarnation and for each range of numbers that arrived; it
    can be run with more and more `said` and `numbers`. `BOUND` keeps the remembered incarnations.
-3. `JUDGE` makes `found`: missing numbers, ascending in `place` from the newest. `FORGET` removes those beyond
-   `$ranges`, and `JUDGE` runs once more, as numbers of an author's incarnations depend on each other.
+3. `JUDGE` makes `found`: missing numbers, ascending in `place` from the newest; those that summaries replace are in one
+   row as far as they follow each other. `FORGET` removes those beyond `$ranges`, and `JUDGE` runs once more, as numbers
+   of an author's incarnations depend on each other.
 4. `ROWS` and `STATE` are the files' new content.
 """
 
@@ -81,11 +82,19 @@ JUDGE = """
         FROM edges JOIN bases USING (author, incarnation)
         JOIN (SELECT author, incarnation, max(high) AS most FROM reasons GROUP BY ALL) USING (author, incarnation)
         WHERE most > greatest(edges.highest, bases.high)),
-    lost AS (
+    pieces AS (
         SELECT apart.author, apart.incarnation, greatest(apart.low, holes.low) AS low,
                least(apart.high, holes.high) AS high, reason
         FROM apart JOIN holes ON apart.author = holes.author AND apart.incarnation = holes.incarnation
                                  AND apart.low < holes.high AND holes.low < apart.high),
+    marked AS (
+        SELECT *, coalesce(lag(high) OVER before != low OR lag(reason) OVER before != reason
+                           OR reason NOT LIKE 'thinned %', true) AS begins
+        FROM pieces WINDOW before AS (PARTITION BY author, incarnation ORDER BY low)),
+    lost AS (
+        SELECT author, incarnation, min(low) AS low, max(high) AS high, reason
+        FROM (SELECT *, count_if(begins) OVER (PARTITION BY author, incarnation ORDER BY low) AS island FROM marked)
+        GROUP BY author, incarnation, island, reason),
     missing AS (
         SELECT * FROM lost
         UNION ALL
@@ -127,7 +136,8 @@ ROWS = """
                                    AND found.place <= $ranges AND found.low < before.high AND before.low < found.high)))
         QUALIFY row_number() OVER (PARTITION BY author, incarnation ORDER BY ended_at DESC, low DESC) <= $closed)
     SELECT author, author[:8] AS device, incarnation, collector, low + 1 AS first, high AS last, high - low AS numbers,
-           CASE WHEN closed_at IS NOT NULL THEN 'closed' WHEN reason IS NOT NULL THEN 'lost' ELSE 'open' END AS state,
+           CASE WHEN closed_at IS NOT NULL THEN 'closed' WHEN reason LIKE 'thinned %' THEN 'thinned'
+                WHEN reason IS NOT NULL THEN 'lost' ELSE 'open' END AS state,
            reason, first_seen_at, closed_at
     FROM (FROM met UNION ALL FROM closed) JOIN links USING (author, incarnation)
     UNION ALL

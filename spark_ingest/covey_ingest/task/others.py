@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from covey_ingest.task import memberships
+from covey_ingest.task import memberships, summaries
 from covey_ingest.task.memberships import MEMBERSHIP
 from covey_ingest.task.orders import ORDERED, REPORTED
 from covey_ingest.task.schema import MESSAGE_SCHEMA, RowKind
+from covey_ingest.task.summaries import SUMMARISED
 
 _LANDED = ("collector", "vault", "received_at")
 _LOSSES = (
@@ -21,6 +22,7 @@ _QUARANTINE = (
     *("reason", "detail", "collector", "vault", "node", "segment", "record"),
     *("author", "incarnation", "seq", "received_at"),
 )
+_SUMMARIES = ("time_quality", "clock_offset", "incarnation", "seq", "boot")
 _COMMANDS = (
     *("operation", "state", "code", "why", "exit", "output", "cut"),
     *("taken_at", "started_at", "ended_at", "synchronised", "reported_at"),
@@ -41,6 +43,12 @@ def _inside(struct: str, names: tuple[str, ...]) -> dict[str, str]:
 
 _PLANS: Mapping[str, _Plan] = {
     "losses": ((RowKind.LOSS,), _same(*_LOSSES)),
+    summaries.TABLE: (
+        (RowKind.SUMMARY,),
+        _same("author", "group")
+        | _inside("summary", tuple(each.name for each in SUMMARISED))
+        | _same(*_SUMMARIES, *_LANDED),
+    ),
     "quarantine": (
         (RowKind.QUARANTINE, RowKind.REPAIRED),
         _same(*_QUARANTINE) | {"first_segment": "first", "last_segment": "last"},
@@ -56,7 +64,7 @@ _PLANS: Mapping[str, _Plan] = {
         _same("group", "author") | _inside("membership", tuple(each.name for each in MEMBERSHIP)) | _same(*_LANDED),
     ),
 }
-_STRUCTS = {"ordered": ORDERED, "reported": REPORTED, "membership": MEMBERSHIP}
+_STRUCTS = {"summary": SUMMARISED, "ordered": ORDERED, "reported": REPORTED, "membership": MEMBERSHIP}
 
 
 def _type_of(source: str) -> pa.DataType:

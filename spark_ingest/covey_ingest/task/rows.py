@@ -19,10 +19,11 @@ from covey.core.history.operation import read_operation
 from covey.core.ids import printable
 from covey.core.telemetry.batch import Batch
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
+from covey.core.telemetry.summaries import read_summary
 from covey.core.vault.documents import SegmentRecord
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.segments import OpenedSegment
-from covey.core.wire.message import NO_GROUP, Loss, MessageType, read_message
+from covey.core.wire.message import NO_GROUP, Loss, Message, MessageType, read_message
 from covey.errors import MalformedError, RemoteError
 from covey.limits.message import MAXIMUM_COUNTER
 from covey_ingest.task.columns import TIMESTAMP
@@ -30,6 +31,7 @@ from covey_ingest.task.decode import alike, batch_values, column_integers
 from covey_ingest.task.memberships import is_profile, member_rows, profile_row
 from covey_ingest.task.orders import ordered, reported_rows
 from covey_ingest.task.schema import MESSAGE_SCHEMA, RowKind
+from covey_ingest.task.summaries import summary_rows, thinned_reason
 from covey_ingest.task.time_quality import offset, wall_times_together
 from covey_ingest.vault.pruning import EVERYTHING, Selection
 
@@ -165,6 +167,9 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
             number, batch = read_telemetry(message.body, known)
             scalars["group"] = None if message.group_id == NO_GROUP else message.group_id.hex()
             rows.add_telemetry(scalars, Telemetry(record.received_at_us, number, batch))
+        elif message.type is MessageType.SUMMARY:
+            scalars["group"] = None if message.group_id == NO_GROUP else message.group_id.hex()
+            _add_summary(rows, scalars, message, record.received_at_us)
         elif message.type is MessageType.LOSS:
             _add_losses(rows, scalars, Loss.from_wire(message.body))
         elif message.type in _REPORTS:
@@ -198,6 +203,17 @@ def _beside_messages(record: SegmentRecord, verify: Verify) -> Iterator[Scalars]
 
 def _failure(error: RemoteError) -> Scalars:
     return {"reason": error.code, "detail": printable(str(error))}
+
+
+def _add_summary(rows: Rows, common: Scalars, message: Message, received_at_us: int) -> None:
+    """Add a row for each range of numbers, then one for each window."""
+    numbers, summary = read_summary(message.body)
+    windows = list(summary_rows(summary, received_at_us))
+    reason = {"kind": RowKind.LOSS.value, "reason": thinned_reason(summary)}
+    for first, last in numbers:
+        rows.add(common | reason | {"first_number": first, "last_number": last})
+    for window in windows:
+        rows.add(common | {"kind": RowKind.SUMMARY.value} | window)
 
 
 def _add_losses(rows: Rows, common: Scalars, loss: Loss) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from covey_ingest.task.columns import TIMESTAMP
 from covey_ingest.task.memberships import MEMBERSHIP
 from covey_ingest.task.orders import ORDERED, REPORTED
+from covey_ingest.task.summaries import SUMMARISED
 
 
 class RowKind(StrEnum):
@@ -22,6 +23,9 @@ class RowKind(StrEnum):
     LOSS = "loss"
     """A signed admission that messages will never come: rows with `first` to `last` on the author's link to the
     collector, and rows with `first_number` to `last_number` of the batches among them, which count over all links."""
+    SUMMARY = "summary"
+    """A window of one series in a summary, in `summary`; the numbers of the batches that a summary replaces are in rows
+    of `loss`, with the reason `thinned 1:12`, where a window has twelve readings."""
     ORDER = "order"
     """An operation by which somebody orders something, in `ordered`."""
     RESULT = "result"
@@ -82,5 +86,6 @@ MESSAGE_SCHEMA = pa.schema(
         pa.field("ordered", ORDERED),
         pa.field("reported", REPORTED),
         pa.field("membership", MEMBERSHIP),
+        pa.field("summary", SUMMARISED),
     ]
 )

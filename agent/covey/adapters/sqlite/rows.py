@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -45,6 +47,16 @@ def take_room(database: Database, column: str, size: int, maximum: int) -> bool:
         (size, size, maximum),
     )
     return row is not None
+
+
+def read_ranges(stored: str | None) -> tuple[Range, ...]:
+    """Return ranges that are stored as JSON; none where there is nothing."""
+    return () if stored is None else tuple([(first, last) for first, last in json.loads(stored)])
+
+
+def written_ranges(ranges: Sequence[Range]) -> str | None:
+    """Return what `read_ranges` reads."""
+    return json.dumps(ranges, separators=(",", ":")) if ranges else None
 
 
 def drop_oldest(remembered: dict[Any, Any], most: int) -> None:

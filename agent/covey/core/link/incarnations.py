@@ -59,13 +59,22 @@ def span_of(spans: Sequence[IncarnationSpan], place: Place) -> IncarnationSpan:
 class Gone:
     """Places of a queue, one after the other, that will never come; if they held telemetry, the first one's number.
 
-    Their numbers are consecutive, too; None where there are none, or nobody knows them.
+    Their numbers are consecutive, too; None where there are none, or nobody knows them. A summary is one place, and
+    `numbers` are those of all batches that it replaced.
     """
 
     first: Place
     last: Place
     reason: LossReason
     number: BatchNumber | None = None
+    numbers: tuple[Range, ...] = ()
+
+    @property
+    def batches(self) -> tuple[Range, ...]:
+        """The numbers of all batches, as ranges."""
+        if self.numbers or self.number is None:
+            return self.numbers
+        return ((self.number, self.number + self.last - self.first),)
 
     def between(self, first: int, last: int) -> Gone | None:
         """Return the part that lies between two places, both included."""
@@ -73,7 +82,7 @@ class Gone:
         if low > high:
             return None
         number = None if self.number is None else BatchNumber(self.number + low - self.first)
-        return Gone(Place(low), Place(high), self.reason, number)
+        return Gone(Place(low), Place(high), self.reason, number, self.numbers)
 
 
 def losses(spans: Sequence[IncarnationSpan], gone: Sequence[Gone]) -> Iterator[Loss]:
@@ -86,12 +95,12 @@ def losses(spans: Sequence[IncarnationSpan], gone: Sequence[Gone]) -> Iterator[L
             for part in parts:
                 if part is None:
                     continue
-                if max(len(_ranges(places)), len(_ranges(numbers))) >= MAXIMUM_LOSS_RANGES:
+                more = max(len(_ranges(places)) + 1, len(_ranges(numbers)) + len(part.batches))
+                if more > MAXIMUM_LOSS_RANGES and places != SequenceSet():
                     yield Loss(reason, _ranges(places), _ranges(numbers), incarnation)
                     places, numbers = SequenceSet(), SequenceSet()
                 places = places.add(part.first - span.base, part.last - span.base)
-                if part.number is not None:
-                    numbers = numbers.add(part.number, part.number + part.last - part.first)
+                numbers = numbers.including(part.batches)
             if places != SequenceSet():
                 yield Loss(reason, _ranges(places), _ranges(numbers), incarnation)
 

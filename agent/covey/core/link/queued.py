@@ -5,12 +5,13 @@ Each lane to a recipient has a window with its own pace and clock (`windows.py`)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from covey.core.ids import BatchNumber, DeviceKey, LinkSeq
+from covey.core.ids import BatchNumber, DeviceKey, LinkSeq, Place
 from covey.core.wire.message import MessageType
+from covey.core.wire.sequences import Range
 from covey.limits.link import (
     LINK_WINDOW_CONTROL_MESSAGES,
     LINK_WINDOW_HISTORY_MESSAGES,
@@ -90,12 +91,38 @@ class QueueSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Batches:
+    """Which batches of this device a message of telemetry brings, and whether it may be thinned.
+
+    `number` is a batch's own, or the first one of a summary, whose `numbers` are all that it replaces. `window_us` is a
+    summary's, 0 for a batch; None for what cannot be thinned. What is `whole` is neither thinned nor dropped.
+    """
+
+    number: BatchNumber | None = None
+    numbers: tuple[Range, ...] = ()
+    window_us: int | None = None
+    whole: bool = False
+
+
+NO_BATCHES = Batches()
+
+
+@dataclass(frozen=True, slots=True)
+class Thinnable:
+    """A message that may be thinned; `lifetime_us` is what is left of it."""
+
+    place: Place
+    message: bytes = field(repr=False)
+    lifetime_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class TakenBack:
-    """A message that has left its place; `number` is a batch's own, `lifetime_us` what is left of it."""
+    """A message that has left its place; `lifetime_us` is what is left of it. See `Batches` for `whole`."""
 
     message: bytes
-    number: BatchNumber | None
     lifetime_us: int | None
+    whole: bool = False
 
 
 class Imprint(NamedTuple):

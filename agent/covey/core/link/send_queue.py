@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
 from covey.core.group.messages import Departed, GroupSend, Parted
-from covey.core.ids import BatchNumber, DeviceKey, GroupId, NoisePublic, Place
+from covey.core.ids import DeviceKey, GroupId, NoisePublic, Place
 from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import losses
 from covey.core.link.link_keys import SendingLinks
-from covey.core.link.queued import MessageClass, TakenBack, class_of
+from covey.core.link.queued import NO_BATCHES, Batches, MessageClass, TakenBack, class_of
+from covey.core.link.thinning import batches_of, thin
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.telemetry.batch import numbered
@@ -31,7 +32,7 @@ from covey.core.wire.message import (
 )
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.message import MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
-from covey.limits.storage import EXPIRED_AT_ONCE
+from covey.limits.storage import EXPIRED_AT_ONCE, OUTBOX_DROP_SHARE, THINNED_BYTES
 
 if TYPE_CHECKING:
     from covey.core.records import Records
@@ -88,6 +89,8 @@ class SendQueue:
         self._acknowledged: dict[DeviceKey, Place] = {}
         self.telemetry_lifetime_us: int | None = None
         """How long telemetry waits before it expires; None: for ever."""
+        self.in_one_window: Callable[[str], bool] = lambda _: False
+        """Of which series only the newest value is wanted (`Summariser`)."""
 
     def queue(
         self,
@@ -96,12 +99,12 @@ class SendQueue:
         group_id: GroupId,
         body: bytes,
         now: Now,
-        number: BatchNumber | None = None,
+        batches: Batches = NO_BATCHES,
         *,
         beyond: bool = False,
         lifetime_us: int | None = None,
     ) -> Place:
-        """Queue a message, perhaps `beyond` the outbox's limit; return its place. `number` is in a batch's body.
+        """Queue a message, perhaps `beyond` the outbox's limit; return its place. `batches` are in its body.
 
         Without a lifetime it waits until it is acknowledged. A batch has the one of all telemetry.
 
@@ -121,7 +124,7 @@ class SendQueue:
             body,
         )
         place = self._records.outbox.queue(
-            recipient, seq, link_seq, class_of(kind), message, now.wall_us, number, beyond=beyond
+            recipient, seq, link_seq, class_of(kind), message, now.wall_us, batches, beyond=beyond
         )
         if lifetime_us is None and kind is MessageType.TELEMETRY:
             lifetime_us = self.telemetry_lifetime_us
@@ -133,7 +136,8 @@ class SendQueue:
     def queue_batch(self, recipient: DeviceKey, group_id: GroupId, batch: bytes, now: Now) -> None:
         """Queue a telemetry batch under its author's next number; room is made as by `queue_telemetry`."""
         number = self._records.outbox.allocate_number()
-        self.queue_telemetry(recipient, MessageType.TELEMETRY, group_id, numbered(number, batch), now, number)
+        batches = Batches(number, (), 0)
+        self.queue_telemetry(recipient, MessageType.TELEMETRY, group_id, numbered(number, batch), now, batches)
 
     def queue_telemetry(
         self,
@@ -142,13 +146,53 @@ class SendQueue:
         group_id: GroupId,
         body: bytes,
         now: Now,
-        number: BatchNumber | None = None,
+        batches: Batches = NO_BATCHES,
     ) -> None:
-        """Queue a message of telemetry. Where the outbox is full, the oldest goes, and a signed record says so."""
-        dropped = self._records.outbox.make_room(recipient, len(body) + MESSAGE_OVERHEAD_BYTES)
-        self.queue(recipient, kind, group_id, body, now, number)
+        """Queue a message of telemetry.
+
+        Where the outbox is full, old batches become summaries (`thinning.py`); where that does not suffice, the oldest
+        telemetry goes, and a signed record says so.
+        """
+        size = len(body) + MESSAGE_OVERHEAD_BYTES
+        self._thin(recipient, size, now)
+        dropped = self._records.outbox.make_room(recipient, size)
+        self.queue(recipient, kind, group_id, body, now, batches)
         if dropped:
             self._lost(recipient, dropped, now)
+
+    def _thin(self, recipient: DeviceKey, size: int, now: Now) -> None:
+        """Replace batches by summaries until so many bytes fit, or nothing is left to thin; `recipient`'s first."""
+        outbox = self._records.outbox
+        while outbox.missing_bytes(size) > 0:
+            others = sorted(outbox.recipients_of_batches() - {recipient})
+            chunk_bytes = max(outbox.maximum_bytes // OUTBOX_DROP_SHARE, THINNED_BYTES)
+            found = thin(
+                outbox.thinnable,
+                (recipient, *others),
+                self._records.incarnations.present(),
+                self._windows.places_to,
+                chunk_bytes,
+                self.in_one_window,
+            )
+            if found is None:
+                return
+            whose, thinned = found
+            for first, last in thinned.places:
+                self._withdrawn(whose, first, last)
+                for place in range(first, last + 1):
+                    outbox.remove(whose, Place(place))
+            self.queue(
+                whose,
+                MessageType.SUMMARY,
+                thinned.group_id,
+                thinned.body,
+                now,
+                thinned.batches,
+                beyond=True,
+                lifetime_us=thinned.lifetime_us,
+            )
+            self._records.counters.count("thinned_messages", thinned.messages)
+            self._records.counters.count("thinned_readings", thinned.readings)
 
     def queue_all(
         self,
@@ -240,7 +284,7 @@ class SendQueue:
             message.group_id,
             body,
             now,
-            taken.number,
+            replace(batches_of(message), whole=taken.whole),
             beyond=True,
             lifetime_us=taken.lifetime_us,
         )
@@ -252,12 +296,12 @@ class SendQueue:
         to: DeviceKey,
         group_id: GroupId,
         content: bytes,
-        number: BatchNumber | None,
         now: Now,
     ) -> None:
         """Queue for another collector what waits for one; the outbox may exceed its bound by what that adds."""
         self.remove(recipient, place)
-        self.queue(to, MessageType.REDIRECTED, group_id, content, now, number, beyond=True)
+        batches = batches_of(read_message(content, verify=False))
+        self.queue(to, MessageType.REDIRECTED, group_id, content, now, batches, beyond=True)
 
     def grow_older(self, elapsed_us: int) -> None:
         """Add to this state's age, by the monotonic clock: a wall clock that jumps ends nothing."""

@@ -146,6 +146,13 @@ class Windows:
         """Return each recipient with the places of the messages that a window of it holds."""
         return [(link.recipient, places) for link in self._all() if (places := link.places()).count()]
 
+    def places_to(self, recipient: DeviceKey) -> SequenceSet:
+        """Return the places of the messages that the windows to a recipient hold."""
+        places = SequenceSet()
+        for link in self._of(recipient):
+            places = places.including(link.places().spans())
+        return places
+
     def retries(self, recipient: DeviceKey, entry: InFlight | None) -> int:
         """Return how often in a row a recipient has left the retry time of a message's window without an answer."""
         link = None if entry is None else self._of_lane(entry.lane).get((recipient, entry.lane))

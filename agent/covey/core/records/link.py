@@ -8,7 +8,7 @@ from typing import Protocol
 from covey.core.ids import BatchNumber, DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, Place
 from covey.core.link.incarnations import Gone, IncarnationSpan
 from covey.core.link.link_keys import KeptKey
-from covey.core.link.queued import Imprint, Lane, MessageClass, TakenBack
+from covey.core.link.queued import NO_BATCHES, Batches, Imprint, Lane, MessageClass, TakenBack, Thinnable
 from covey.core.presence.status import PeerPresence
 from covey.core.wire.message import LossReason, Message
 from covey.core.wire.sequences import Range, SequenceSet
@@ -52,11 +52,11 @@ class OutboxRecords(Protocol):
         kind: MessageClass,
         message: bytes,
         now_us: int,
-        number: BatchNumber | None = None,
+        batches: Batches = NO_BATCHES,
         *,
         beyond: bool = False,
     ) -> Place:
-        """Append a signed message to the outbox; return its place. `number` is a telemetry batch's own.
+        """Append a signed message to the outbox; return its place. `batches` are those of telemetry.
 
         Raises:
             OutboxFullError: the outbox has reached its bound; control messages and history may exceed it.
@@ -76,6 +76,16 @@ class OutboxRecords(Protocol):
 
         They are to be reported as lost. Where that would not suffice, nothing is forgotten: `queue` will refuse.
         """
+
+    def missing_bytes(self, size: int) -> int:
+        """Return how many bytes too many the outbox would hold with so many more; 0 or less: they fit."""
+
+    @property
+    def maximum_bytes(self) -> int:
+        """The bound of all messages together."""
+
+    def thinnable(self, recipient: DeviceKey, window_us: int) -> Iterator[Thinnable]:
+        """Yield the messages of a queue that may be thinned, in order: batches (0), or summaries of one width."""
 
     def withdraw(
         self, recipient: DeviceKey, place: Place, code: str, now_us: int, reason: LossReason | None = None

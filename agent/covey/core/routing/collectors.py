@@ -17,13 +17,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import COLLECTOR
-from covey.core.ids import BatchNumber, DeviceKey, GroupId, Place
+from covey.core.ids import DeviceKey, GroupId, Place
 from covey.core.link.send_queue import SendQueue
 from covey.core.link.sender import Sender
 from covey.core.link.windows import Windows
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
-from covey.core.telemetry.summaries import numbers_of
 from covey.core.wire.message import BATCHES, Message, MessageType, read_message
 from covey.errors import LocalError, MalformedError, RemoteError, UnknownGroupError
 from covey.limits.relay import COLLECTOR_CHECK_US, REDIRECTED_AT_ONCE
@@ -129,9 +128,7 @@ class Collectors:
         if collector is None:
             return False
         content = message.raw if message.type in BATCHES else message.body
-        self._queue.redirect(
-            recipient, place, collector.keys.signing_public, message.group_id, content, _number(message), now
-        )
+        self._queue.redirect(recipient, place, collector.keys.signing_public, message.group_id, content, now)
         self._records.counters.count("redirected_messages")
         return True
 
@@ -141,10 +138,6 @@ def _is_batch(raw: bytes) -> bool:
         return read_message(raw, verify=False).type in _MOVED
     except RemoteError:
         return False  # nothing that this device has written; whoever gets it says so
-
-
-def _number(message: Message) -> BatchNumber:
-    return BatchNumber(numbers_of(message)[0][0])
 
 
 def read_redirected(message: Message) -> bytes:

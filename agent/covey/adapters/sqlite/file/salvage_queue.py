@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from covey.adapters.sqlite.link.outbox_growth import BYTES_OF_CLASS
-from covey.adapters.sqlite.rows import LAST_PLACE, PLACE_BITS, check_digest, digest
+from covey.adapters.sqlite.rows import LAST_PLACE, PLACE_BITS, check_digest, digest, written_ranges
 from covey.core.crypto import Identity
 from covey.core.ids import INCARNATION_BYTES, KEY_BYTES, DeviceKey, Incarnation, Place
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.queued import MessageClass
-from covey.core.telemetry.batch import split_number
-from covey.core.wire.message import LossReason, Message, MessageType, read_message
+from covey.core.link.thinning import batches_of
+from covey.core.wire.message import LossReason, read_message
+from covey.core.wire.sequences import Range, read_range
 from covey.errors import MalformedError
 
 _FIRST = Place(1)
@@ -110,14 +112,17 @@ class Queue:
         if base < 0 or (known is not None and known.base != base):
             raise MalformedError("a message at the wrong position")
         last = max(place, known.last if known else 0)
-        number = _number(message)
-        self._next_batch = max(self._next_batch, 1 + (number or 0))
+        batches = batches_of(message)
+        window_us = None if row["window"] is None else batches.window_us
+        last_number = batches.numbers[-1][1] if batches.numbers else batches.number or 0
+        self._next_batch = max(self._next_batch, 1 + last_number)
         self._target.execute(
-            "INSERT INTO outbox (id, seq, class, size, queued_at, number, expires, digest, message) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO outbox (id, seq, class, size, queued_at, number, numbers, window, whole, expires, digest, "
+            "message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 recipient.id << PLACE_BITS | place,
-                *(row["seq"], kind, len(raw), max(0, row["queued_at"]), number, row["expires"]),
+                *(row["seq"], kind, len(raw), max(0, row["queued_at"])),
+                *(batches.number, written_ranges(batches.numbers), window_us, int(bool(row["whole"])), row["expires"]),
                 digest(place, row["seq"], int(kind), raw),
                 raw,
             ),
@@ -154,8 +159,11 @@ class Queue:
             raise MalformedError("a loss record without a queue")
         old.spans.setdefault(span.incarnation, span)
         self._target.execute(
-            "INSERT OR IGNORE INTO unreported_loss VALUES (?, ?, ?, ?, ?)",
-            (old.id, row["first"], row["last"], LossReason(row["reason"]), row["number"]),
+            "INSERT OR IGNORE INTO unreported_loss VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                *(old.id, row["first"], row["last"], LossReason(row["reason"]), row["number"]),
+                written_ranges(_ranges(row["numbers"])),
+            ),
         )
         return True
 
@@ -201,7 +209,8 @@ class Queue:
         base, wanted = recipient.present.base, missing
         above, number_above = recipient.next_place, self._next_batch
         held = self._target.execute(
-            "SELECT place, number FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id DESC",
+            "SELECT place, CASE WHEN numbers IS NULL THEN number END FROM outbox "
+            "WHERE id BETWEEN ? AND ? ORDER BY id DESC",
             (recipient.id << PLACE_BITS, recipient.id << PLACE_BITS | LAST_PLACE),
         )
         for place, number in chain(held, [(0, None)]):
@@ -222,7 +231,7 @@ class Queue:
         """Note lost places; `number` is the telemetry number of the first, where that is known."""
         assert recipient.present is not None
         self._target.execute(
-            "INSERT OR IGNORE INTO unreported_loss VALUES (?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO unreported_loss VALUES (?, ?, ?, ?, ?, NULL)",
             (recipient.id, first, last, LossReason.DAMAGED, number),
         )
         self._target.execute(
@@ -231,5 +240,14 @@ class Queue:
         )
 
 
-def _number(message: Message) -> int | None:
-    return split_number(message.body)[0] if message.type is MessageType.TELEMETRY else None
+def _ranges(stored: str | None) -> tuple[Range, ...]:
+    """Return ranges of numbers from a damaged file.
+
+    Raises:
+        MalformedError: they are none.
+    """
+    try:
+        found = [] if stored is None else json.loads(stored)
+        return tuple([read_range(each) for each in found])
+    except (TypeError, ValueError) as error:
+        raise MalformedError("not ranges of numbers") from error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from covey.adapters.sqlite.database import Database
-from covey.adapters.sqlite.rows import PLACE_BITS, extend
+from covey.adapters.sqlite.rows import PLACE_BITS, extend, read_ranges, written_ranges
 from covey.core.ids import BatchNumber, DeviceKey, Place
 from covey.core.link.incarnations import Gone
 from covey.core.wire.message import LossReason
@@ -32,9 +32,10 @@ class Losses:
     def unreported(self, recipient: DeviceKey) -> list[Gone]:
         """Return what is gone and not reported yet; nothing as long as an earlier record waits for the recipient."""
         return [
-            Gone(first, last, LossReason(reason), number)
-            for first, last, reason, number in self._database.run(
-                "SELECT first, last, reason, number FROM unreported_loss JOIN peer ON peer.id = unreported_loss.peer "  # noqa: S608
+            Gone(first, last, LossReason(reason), number, read_ranges(numbers))
+            for first, last, reason, number, numbers in self._database.run(
+                "SELECT first, last, reason, number, numbers FROM unreported_loss "  # noqa: S608
+                "JOIN peer ON peer.id = unreported_loss.peer "
                 f"WHERE signing_public = ? AND NOT EXISTS (SELECT 1 FROM outbox WHERE "
                 f"outbox.id = peer.id << {PLACE_BITS} | reported_place) ORDER BY first LIMIT ?",
                 (recipient, _REPORTED_AT_ONCE),
@@ -46,15 +47,16 @@ class Losses:
         self._database.run("UPDATE peer SET reported_place = next_place - 1 WHERE signing_public = ?", (recipient,))
 
     def note(
-        self, recipient: DeviceKey, reason: LossReason, rows: Sequence[tuple[Place, BatchNumber | None]]
+        self, recipient: DeviceKey, reason: LossReason, rows: Sequence[tuple[Place, BatchNumber | None, str | None]]
     ) -> list[Range]:
-        """Note (place, number) of what will never come, ascending; return the places' ranges."""
+        """Note (place, number, numbers) of what will never come, ascending; return the places' ranges."""
         runs: list[Gone] = []
-        for place, number in rows:
-            if runs and _continues(runs[-1], place, number):
+        for place, number, numbers in rows:
+            gone = Gone(place, place, reason, number, read_ranges(numbers))
+            if runs and _continues(runs[-1], gone):
                 runs[-1] = replace(runs[-1], last=place)
             else:
-                runs.append(Gone(place, place, reason, number))
+                runs.append(gone)
         self.note_runs(recipient, runs)
         ranges: list[Range] = []
         for run in runs:
@@ -65,17 +67,17 @@ class Losses:
         """Note runs of places that will never come, ascending."""
         peer = self._database.one("SELECT id FROM peer WHERE signing_public = ?", recipient)
         for run in runs:
-            query = "SELECT first, number FROM unreported_loss WHERE peer = ? AND last = ? AND reason = ?"
+            query = "SELECT first, number, numbers FROM unreported_loss WHERE peer = ? AND last = ? AND reason = ?"
             before = self._database.first(query, (peer, run.first - 1, run.reason))
             if before is not None:
-                known = Gone(before[0], Place(run.first - 1), run.reason, before[1])
-                if _continues(known, run.first, run.number):
+                known = Gone(before[0], Place(run.first - 1), run.reason, before[1], read_ranges(before[2]))
+                if _continues(known, run):
                     query = "UPDATE unreported_loss SET last = ? WHERE peer = ? AND first = ?"
                     self._database.run(query, (run.last, peer, known.first))
                     continue
             self._database.run(
-                "INSERT INTO unreported_loss VALUES (?, ?, ?, ?, ?)",
-                (peer, run.first, run.last, run.reason, run.number),
+                "INSERT INTO unreported_loss VALUES (?, ?, ?, ?, ?, ?)",
+                (peer, run.first, run.last, run.reason, run.number, written_ranges(run.numbers)),
             )
 
     def forget(self, recipient: DeviceKey) -> None:
@@ -83,6 +85,6 @@ class Losses:
         self._database.run(f"DELETE FROM unreported_loss WHERE peer = {_PEER}", (recipient,))  # noqa: S608 - our names
 
 
-def _continues(run: Gone, place: Place, number: BatchNumber | None) -> bool:
-    following = None if run.number is None else run.number + place - run.first
-    return place == run.last + 1 and number == following
+def _continues(run: Gone, gone: Gone) -> bool:
+    following = None if run.number is None else run.number + gone.first - run.first
+    return gone.first == run.last + 1 and gone.number == following and not (run.numbers or gone.numbers)

@@ -16,10 +16,19 @@ from covey.adapters.sqlite.file.high_water import HighWater
 from covey.adapters.sqlite.link.losses import Losses
 from covey.adapters.sqlite.link.outbox_growth import BYTES_OF_CLASS, ERASED_CLASSES, OutboxGrowth
 from covey.adapters.sqlite.link.quarantine import Quarantine
-from covey.adapters.sqlite.rows import LAST_PLACE, OLDEST, PLACE_BITS, check_digest, digest, extend
+from covey.adapters.sqlite.rows import (
+    LAST_PLACE,
+    OLDEST,
+    PLACE_BITS,
+    check_digest,
+    digest,
+    extend,
+    read_ranges,
+    written_ranges,
+)
 from covey.core.ids import BatchNumber, DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.link.incarnations import Gone, IncarnationSpan
-from covey.core.link.queued import Lane, MessageClass, QueueSummary, TakenBack
+from covey.core.link.queued import NO_BATCHES, Batches, Lane, MessageClass, QueueSummary, TakenBack, Thinnable
 from covey.core.wire.message import LossReason, Message, read_message
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import DiskFullError, OutboxFullError
@@ -75,6 +84,9 @@ _OF_QUEUE = {
 }
 """The messages of a queue: all, or those of a lane."""
 
+_Lost = tuple[Place, BatchNumber | None, str | None]
+"""A place whose message is lost, with its batch's number, or a summary's numbers."""
+
 
 class Outbox:
     """One queue for each recipient, bounded together in bytes."""
@@ -118,11 +130,11 @@ class Outbox:
         kind: MessageClass,
         message: bytes,
         now_us: int,
-        number: BatchNumber | None = None,
+        batches: Batches = NO_BATCHES,
         *,
         beyond: bool = False,
     ) -> Place:
-        """Append a signed message to the outbox; return its place. `number` is a telemetry batch's own.
+        """Append a signed message to the outbox; return its place. `batches` are those of telemetry.
 
         Raises:
             DiskFullError: the disk is full, or was a moment ago; control messages and history are tried.
@@ -144,13 +156,14 @@ class Outbox:
         self._growth.add(recipient, kind, size)
         place = base + link_seq
         row = (
-            *(peer << PLACE_BITS | place, seq, kind, size, now_us, number),
+            *(peer << PLACE_BITS | place, seq, kind, size, now_us),
+            *(batches.number, written_ranges(batches.numbers), batches.window_us, batches.whole),
             *(digest(place, seq, int(kind), message), message),
         )
         with self._database.leaving_no_copies() if self._growth.holds_of_groups else nullcontext():
             self._database.run(
-                "INSERT INTO outbox (id, seq, class, size, queued_at, number, digest, message) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO outbox (id, seq, class, size, queued_at, number, numbers, window, whole, digest, message) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 row,
             )
         return Place(place)
@@ -192,17 +205,18 @@ class Outbox:
 
     def make_room(self, recipient: DeviceKey, size: int) -> list[Range]:
         """Where `size` more bytes would not fit, forget the recipient's oldest telemetry; return the places."""
-        missing = self._growth.total() + size - self._maximum_bytes
+        missing = self.missing_bytes(size)
         if missing <= 0:
             return []
         wanted = max(missing + MESSAGE_OVERHEAD_BYTES, self._maximum_bytes // OUTBOX_DROP_SHARE)  # with a record of it
-        lost: list[tuple[Place, BatchNumber | None]] = []
+        lost: list[_Lost] = []
         freed = 0
-        for place, number, row_size in self._database.each(
-            "SELECT place, number, size FROM outbox WHERE id BETWEEN ? AND ? AND class = ? ORDER BY id",
+        for row_size, *row in self._database.each(
+            "SELECT size, place, number, numbers FROM outbox WHERE id BETWEEN ? AND ? AND class = ? AND NOT whole "
+            "ORDER BY id",
             (*self._places(recipient), MessageClass.TELEMETRY),
         ):
-            lost.append((place, number))
+            lost.append((row[0], row[1], row[2]))
             freed += row_size
             if freed >= wanted:
                 break
@@ -214,6 +228,23 @@ class Outbox:
         self._counters.count("dropped_outbox_full", len(lost))
         return places
 
+    def missing_bytes(self, size: int) -> int:
+        return self._growth.total() + size - self._maximum_bytes
+
+    @property
+    def maximum_bytes(self) -> int:
+        return self._maximum_bytes
+
+    def thinnable(self, recipient: DeviceKey, window_us: int) -> Iterator[Thinnable]:
+        after = 0
+        query = (
+            "SELECT place, message, expires - (SELECT age FROM device) FROM outbox "
+            "WHERE id BETWEEN ? AND ? AND window = ? AND NOT whole ORDER BY id LIMIT ?"
+        )
+        while rows := self._database.run(query, (*self._places(recipient, after + 1), window_us, _LOOKED_AT_ONCE)):
+            yield from (Thinnable(Place(place), raw, lifetime_us) for place, raw, lifetime_us in rows)
+            after = rows[-1][0]
+
     def grow_older(self, elapsed_us: int) -> None:
         """Add to this state's age: the time that agents have run on it, which no clock can set.
 
@@ -223,16 +254,16 @@ class Outbox:
 
     def expire(self) -> list[tuple[DeviceKey, list[Range]]]:
         rows = self._database.run(
-            "SELECT signing_public, place, number FROM outbox JOIN peer ON peer.id = outbox.peer "
+            "SELECT signing_public, place, number, numbers FROM outbox JOIN peer ON peer.id = outbox.peer "
             "WHERE expires <= (SELECT age FROM device) ORDER BY expires LIMIT ?",
             (EXPIRED_AT_ONCE,),
         )
-        lost: dict[DeviceKey, list[tuple[Place, BatchNumber | None]]] = {}
-        for recipient, place, number in rows:
-            lost.setdefault(recipient, []).append((place, number))
+        lost: dict[DeviceKey, list[_Lost]] = {}
+        for recipient, *row in rows:
+            lost.setdefault(recipient, []).append((row[0], row[1], row[2]))
         expired: list[tuple[DeviceKey, list[Range]]] = []
         for recipient, places in lost.items():
-            ranges = self._losses.note(recipient, LossReason.EXPIRED, sorted(places))
+            ranges = self._losses.note(recipient, LossReason.EXPIRED, sorted(places, key=lambda row: row[0]))
             for first, last in ranges:
                 self._drop(recipient, first, last)
             expired.append((recipient, ranges))
@@ -267,15 +298,16 @@ class Outbox:
         self._quarantine.add(code, found[0][1], now_us, recipient, recipient)
         if reason is not None:
             key, _ = self._places(recipient, place, place)
-            number = self._database.first("SELECT number FROM outbox WHERE id = ?", (key,))[0]
-            self._losses.note(recipient, reason, [(place, number)])
+            number, numbers = self._database.first("SELECT number, numbers FROM outbox WHERE id = ?", (key,))
+            self._losses.note(recipient, reason, [(place, number, numbers)])
         self._drop(recipient, place, place)
         return True
 
     def withdraw_all(self, recipient: DeviceKey, which: Callable[[Message], bool] | None = None) -> list[Range]:
         """Delete what waits for a recipient, control messages and batches apart, or `which`; return its places."""
         lost = self._database.run(
-            "SELECT place, number FROM outbox WHERE id BETWEEN ? AND ? AND class <> ? AND number IS NULL ORDER BY id",
+            "SELECT place, number, numbers FROM outbox "
+            "WHERE id BETWEEN ? AND ? AND class <> ? AND number IS NULL ORDER BY id",
             (*self._places(recipient), MessageClass.CONTROL),
         )
         if which is not None:
@@ -285,12 +317,15 @@ class Outbox:
             self._drop(recipient, first, last)
         return places
 
-    def _looked_through(self, recipient: DeviceKey, which: Callable[[Message], bool]) -> Iterator[tuple[Place, int]]:
-        query, after = "SELECT place, number, message FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?", 0
+    def _looked_through(self, recipient: DeviceKey, which: Callable[[Message], bool]) -> Iterator[_Lost]:
+        query, after = (
+            "SELECT place, number, numbers, message FROM outbox WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+            0,
+        )
         while rows := self._database.run(query, (*self._places(recipient, after + 1), _LOOKED_AT_ONCE)):
-            for place, number, raw in rows:
+            for place, number, numbers, raw in rows:
                 if which(read_message(raw, verify=False)):
-                    yield place, number
+                    yield place, number, numbers
             after = rows[-1][0]
 
     def forget(self, recipient: DeviceKey, *, but_telemetry: bool = False) -> int:
@@ -310,12 +345,12 @@ class Outbox:
 
     def take_back(self, recipient: DeviceKey, place: Place) -> TakenBack | None:
         key, _ = self._places(recipient, place, place)
-        query = "SELECT message, number, expires - (SELECT age FROM device) FROM outbox WHERE id = ?"
+        query = "SELECT message, expires - (SELECT age FROM device), whole FROM outbox WHERE id = ?"
         row = self._database.first(query, (key,))
         if row is None:
             return None
         self._drop(recipient, place, place)
-        return TakenBack(row[0], row[1], None if row[2] is None else max(0, row[2]))
+        return TakenBack(row[0], None if row[1] is None else max(0, row[1]), bool(row[2]))
 
     def _places(self, recipient: DeviceKey, first: int = 0, last: int = LAST_PLACE) -> tuple[int, int]:
         base = self._peer(recipient) << PLACE_BITS
@@ -348,25 +383,28 @@ class Outbox:
     def _remember_acknowledged(self, recipient: DeviceKey, first: int, last: int) -> None:
         """Note which telemetry leaves its queue as acknowledged."""
         self._growth.write()
-        runs: list[tuple[int, int, int]] = []
+        runs: list[tuple[int, int, int, str | None]] = []
         self._keep_acknowledged(recipient, first, last)
-        query = "SELECT place, number FROM outbox WHERE id BETWEEN ? AND ? AND number IS NOT NULL ORDER BY id"
-        for place, number in self._database.run(query, self._places(recipient, first, last)):
-            if runs and place == runs[-1][1] + 1 and number - place == runs[-1][2] - runs[-1][0]:
-                runs[-1] = (runs[-1][0], place, runs[-1][2])
+        query = "SELECT place, number, numbers FROM outbox WHERE id BETWEEN ? AND ? AND number IS NOT NULL ORDER BY id"
+        for place, number, numbers in self._database.run(query, self._places(recipient, first, last)):
+            follows = runs and place == runs[-1][1] + 1 and number - place == runs[-1][2] - runs[-1][0]
+            if follows and numbers is None and runs[-1][3] is None:
+                runs[-1] = (runs[-1][0], place, runs[-1][2], None)
             else:
-                runs.append((place, place, number))
+                runs.append((place, place, number, numbers))
         if not runs:
             return
         peer = self._peer(recipient)
-        for begin, end, number in runs:
+        for begin, end, number, numbers in runs:
             extended = self._database.first(
-                "UPDATE acknowledged_run SET last = ? WHERE peer = ? AND last = ? AND number - first = ? RETURNING 1",
-                (end, peer, begin - 1, number - begin),
+                "UPDATE acknowledged_run SET last = ? WHERE peer = ? AND last = ? AND number - first = ? "
+                "AND numbers IS NULL AND ? IS NULL RETURNING 1",
+                (end, peer, begin - 1, number - begin, numbers),
             )
             if extended is None:
                 self._database.run(
-                    "INSERT OR REPLACE INTO acknowledged_run VALUES (?, ?, ?, ?)", (peer, begin, end, number)
+                    "INSERT OR REPLACE INTO acknowledged_run VALUES (?, ?, ?, ?, ?)",
+                    (peer, begin, end, number, numbers),
                 )
         self._database.run(
             "DELETE FROM acknowledged_run WHERE peer = ?1 AND first <= "
@@ -380,7 +418,7 @@ class Outbox:
             return
         begin, end = self._places(recipient, first, last)
         self._database.run(
-            "INSERT OR REPLACE INTO acknowledged_message SELECT id, number, message FROM outbox "
+            "INSERT OR REPLACE INTO acknowledged_message SELECT id, message FROM outbox "
             "WHERE id BETWEEN ? AND ? AND number IS NOT NULL AND size <= ? ORDER BY id DESC LIMIT ?",
             (begin, end, ACKNOWLEDGED_BYTES_KEPT, ACKNOWLEDGED_MESSAGES_KEPT),
         )
@@ -394,9 +432,9 @@ class Outbox:
     def take_acknowledged(self, recipient: DeviceKey, first: Place, last: Place) -> list[TakenBack]:
         peer, bounds = self._peer(recipient), self._places(recipient, first, last)
         rows = self._database.run(
-            "SELECT id, number, message FROM acknowledged_message WHERE id BETWEEN ? AND ? ORDER BY id", bounds
+            "SELECT id, message FROM acknowledged_message WHERE id BETWEEN ? AND ? ORDER BY id", bounds
         )
-        for key, _, _ in rows:
+        for key, _ in rows:
             place = key & LAST_PLACE
             [(begin, end, number)] = self._database.run(
                 "DELETE FROM acknowledged_run WHERE peer = ?1 AND first <= ?2 AND last >= ?2 "
@@ -406,10 +444,11 @@ class Outbox:
             for piece, upto in ((begin, place - 1), (place + 1, end)):
                 if piece <= upto:
                     self._database.run(
-                        "INSERT INTO acknowledged_run VALUES (?, ?, ?, ?)", (peer, piece, upto, number + piece - begin)
+                        "INSERT INTO acknowledged_run VALUES (?, ?, ?, ?, NULL)",
+                        (peer, piece, upto, number + piece - begin),
                     )
         self._database.run("DELETE FROM acknowledged_message WHERE id BETWEEN ? AND ?", bounds)
-        return [TakenBack(message, BatchNumber(number), None) for _, number, message in rows]
+        return [TakenBack(message, None) for _, message in rows]
 
     def lacking(self, recipient: DeviceKey, incarnation: Incarnation) -> list[Range]:
         query = "SELECT first, last FROM recipient_hole WHERE recipient = ? AND incarnation = ? ORDER BY first"
@@ -425,14 +464,18 @@ class Outbox:
     def lost_by_recipient(self, recipient: DeviceKey, first: Place, last: Place) -> int:
         peer = self._peer(recipient)
         rows = self._database.run(
-            "SELECT max(first, ?2), min(last, ?3), number + max(first, ?2) - first FROM acknowledged_run AS run "
+            "SELECT max(first, ?2), min(last, ?3), number + max(first, ?2) - first, numbers "
+            "FROM acknowledged_run AS run "
             "WHERE peer = ?1 AND first <= ?3 AND last >= ?2 AND NOT EXISTS (SELECT 1 FROM unreported_loss AS loss "
             "WHERE loss.peer = ?1 AND loss.first <= min(run.last, ?3) AND loss.last >= max(run.first, ?2)) "
             "ORDER BY first",
             (peer, first, last),
         )
         reason = LossReason.RECIPIENT_LOST
-        runs = [Gone(Place(begin), Place(end), reason, BatchNumber(number)) for begin, end, number in rows]
+        runs = [
+            Gone(Place(begin), Place(end), reason, BatchNumber(number), read_ranges(numbers))
+            for begin, end, number, numbers in rows
+        ]
         self._losses.note_runs(recipient, runs)
         return sum(run.last - run.first + 1 for run in runs)
 

@@ -93,7 +93,10 @@ CREATE TABLE outbox (
     class             INTEGER NOT NULL,
     size              INTEGER NOT NULL,
     queued_at         INTEGER NOT NULL,
-    number            INTEGER,                        -- of a telemetry batch
+    number            INTEGER,                        -- of a telemetry batch, or the first one of a summary
+    numbers           TEXT,                           -- JSON: ranges of the batches that a summary replaces
+    window            INTEGER,                        -- what may be thinned: a summary's width, 0 for a batch
+    whole             INTEGER NOT NULL DEFAULT 0,     -- 1: neither thinned nor dropped
     expires           INTEGER,                        -- at this age
     digest            BLOB    NOT NULL,
     message           BLOB    NOT NULL
@@ -123,6 +126,7 @@ CREATE TABLE unreported_loss (
     last              INTEGER NOT NULL,
     reason            INTEGER NOT NULL,
     number            INTEGER,                        -- batch number of `first`; the others' follow. Null: none, or unknown
+    numbers           TEXT,                           -- JSON: of a summary, which is one place, those of all its batches
     PRIMARY KEY (peer, first)
 ) STRICT, WITHOUT ROWID;
 
@@ -133,13 +137,13 @@ CREATE TABLE acknowledged_run (
     first             INTEGER NOT NULL,
     last              INTEGER NOT NULL,
     number            INTEGER NOT NULL,               -- batch number of `first`; the others' follow
+    numbers           TEXT,                           -- JSON: of a summary, which is one place, those of all its batches
     PRIMARY KEY (peer, first)
 ) STRICT, WITHOUT ROWID;
 
 -- The newest telemetry that each recipient has acknowledged, as far as there is room: it goes again to one that lost it.
 CREATE TABLE acknowledged_message (
     id                INTEGER PRIMARY KEY,            -- peer << 40 | place
-    number            INTEGER NOT NULL,               -- of its batch
     message           BLOB    NOT NULL
 ) STRICT;
 
