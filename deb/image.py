@@ -243,11 +243,11 @@ def _json(value: object) -> bytes:
 
 
 def _archive(files: dict[str, bytes]) -> bytes:
-    written = io.BytesIO()
+    written, time = io.BytesIO(), tree_time()
     with tarfile.open(fileobj=written, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name in _with_folders(files):
             entry = tarfile.TarInfo(name)
-            entry.mtime = tree_time()
+            entry.mtime = time
             if name in files:
                 entry.size, entry.mode = len(files[name]), 0o644
                 archive.addfile(entry, io.BytesIO(files[name]))

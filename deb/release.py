@@ -102,11 +102,11 @@ def build_python(output: Path) -> None:
 
 def _repack(archive: Path) -> None:
     """Rewrite a source archive with the tree's time and no owner: setuptools writes the current ones."""
-    written = BytesIO()
+    written, time = BytesIO(), tree_time()
     with tarfile.open(archive) as old, tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as new:
         for entry in sorted(old.getmembers(), key=lambda each: each.name):
             entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname, entry.pax_headers = (
-                tree_time(),
+                time,
                 0,
                 0,
                 "",

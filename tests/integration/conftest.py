@@ -1,10 +1,18 @@
-"""A real broker, booted from `broker_conf/`, and devices on it."""
+"""A real broker, booted from `broker_conf/`, and devices on it; and which worker runs which test.
+
+Tests differ a lot in how long they wait. With `--dist loadfile` each test goes to the next free worker, and only tests
+that share a fixture stay together; the longest begin first, so that no worker is left alone with one at the end.
+"""
 
 from __future__ import annotations
 
+import re
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from broker_conf.mosquitto import Broker
 from tests.browser import chromium
@@ -14,13 +22,47 @@ from tests.integration.second import Second
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
-    from pathlib import Path
 
     from playwright.sync_api import Browser
+    from xdist.remote import Producer
 
+_LONG = (
+    *("self_update", "conformance", "conformance_mistakes", "conformance_of_others", "benches", "openapi", "image"),
+    *("packaged_actions", "models", "debian_package", "two_machines", "releases", "mailbox", "group_commands"),
+    *("release_changes", "real_faults", "pairing", "installers", "content"),
+)
+"""Files with tests that take more than a quarter of a minute, the longest first."""
+
+_SHARES = re.compile(r'scope="module"|\b(?:browser|s3_server)\b')
+"""What says in a file that its tests share a fixture."""
 
 _LOG_CHARACTERS = 4_000
 """Of each log, its end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files. Tests with one id are refused: of these, a worker would run only the first."""
+    ids = [item.nodeid for item in items]
+    if len(set(ids)) < len(ids):
+        raise pytest.UsageError(f"these tests share an id: {sorted({each for each in ids if ids.count(each) > 1})}")
+    places = {f"test_{name}": place for place, name in enumerate(_LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
+    """Share tests out one by one in place of whole files."""
+    return _OneByOne(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+class _OneByOne(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return file if _shares_fixtures(self.config.rootpath / file) else nodeid
+
+
+@cache
+def _shares_fixtures(file: Path) -> bool:
+    return _SHARES.search(file.read_text(encoding="utf-8")) is not None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,11 +31,16 @@ _LACKING = 2
 """A benchmark's exit code where the machine lacks what it needs."""
 
 
+@cache
+def _quick_spark() -> dict[str, str]:
+    return quick_spark()  # which asks each Java on this machine for its version
+
+
 @pytest.mark.parametrize("name", sorted(BENCHES))
 def test_a_benchmark_runs(name: str) -> None:
     command = [sys.executable, "-m", "bench", "--smoke", name]
     shared = warm_covey.inherited()
-    shared["env"] |= quick_spark()
+    shared["env"] |= _quick_spark()
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=GUARD_S, check=False, **shared)
     if name in _NEEDS and done.returncode == _LACKING and "CI" not in os.environ:
         assert re.match(r"error: .+\nhint: .+\n", done.stderr, re.DOTALL), done.stderr

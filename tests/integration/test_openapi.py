@@ -10,32 +10,18 @@ from typing import Any, cast
 
 import pytest
 import requests
-import schemathesis
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis import seed as seeded
 from requests.adapters import HTTPAdapter
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection
 
-from covey.app.api.operations import _FOLLOW_S_MAX, api_description
+from covey.app.api.operations import api_description
 from covey.app.api.service import _Answers
 from covey.app.device.shared_commits import SharedCommits
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
-pytest_plugins = ["schemathesis.pytest.plugin"]  # of this file alone: pyproject.toml
 DESCRIPTION = json.loads(json.dumps(api_description()))
-_EXAMPLES = 40
-_schema = schemathesis.openapi.from_dict(DESCRIPTION)
-
-
-@schemathesis.serializer("application/x-ndjson", "application/senml+cbor")
-def _bytes(_: object, value: object) -> bytes:
-    """Send what schemathesis has no words for as it is."""
-    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
 
 
 class _UnixConnection(HTTPConnection):
@@ -88,34 +74,13 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[requests.Sessi
     assert "Traceback" not in gateway.log.read_text()
 
 
-def _goes_on(said: object) -> bool:
-    """Say whether an agent takes this for how long to follow, in whatever form it comes."""
-    text = str(said[0] if isinstance(said, list) and len(said) == 1 else said)
-    return text.isascii() and text.isdigit() and int(text) <= _FOLLOW_S_MAX
-
-
-@seeded(7)
-@settings(
-    max_examples=_EXAMPLES,
-    deadline=None,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
+@pytest.mark.parametrize(
+    ("method", "path"), [(method, path) for path, each in DESCRIPTION["paths"].items() for method in each]
 )
-@_schema.parametrize()
-def test_every_promise(case: Any, session: Any) -> None:
-    says = _goes_on(case.query.get("follow"))
-    follows = {"/v1/inbox": says, "/v1/events": says or "follow" not in case.query}
-    follows["/v1/content/{ref}/fetch"] = follows["/v1/events"]
-    if follows.get(case.path):
-        case.query["follow"] = 0  # or the test would follow for up to a day
-    # A schema can say neither which text is a reading nor which groups there are, and whose, nor which files.
-    names = case.method == "POST" or case.path in {"/v1/history", "/v1/events", "/v1/own", "/v1/content"}
-    names |= case.path.startswith("/v1/content/")
-    excluded = [positive_data_acceptance] if names else []
-    if case.path == "/v1/ephemeral":
-        excluded.append(not_a_server_error)  # it promises a 503 where no relay is reached, as here
-    case.call_and_validate(base_url="http://covey", session=session, excluded_checks=excluded)
+def test_every_promise(method: str, path: str, session: requests.Session) -> None:
+    from tests.integration.api_promises import try_promises  # schemathesis takes seconds to load, in each worker
+
+    try_promises(DESCRIPTION, method, path, session)
 
 
 def test_it_describes_what_is_served(session: requests.Session) -> None:
