@@ -19,7 +19,7 @@ _TOPICS = {
         "init": ("init", "make this machine a device"),
         "relay": ("relay", "run a relay, or choose the relays that this device uses"),
         "broker": ("broker", "run a broker: enrol and remove devices, test its rules"),
-        "link": ("link", "show when this device connects, or have it connect now"),
+        "link": ("link", "show what the link to the relays costs, or connect now"),
         "mailbox": ("mailbox", "store encrypted messages for devices that sleep"),
         "run": ("run", "run the agent: sensors, messages, orders"),
         "collect": ("collect", "run the agent as a collector that stores readings in a vault"),

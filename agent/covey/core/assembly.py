@@ -264,6 +264,7 @@ def receiving_machines(
         link_keys=state.link_keys,
         content=content,
         mailboxes=mailboxes,
+        traffic=state.traffic,
     )
     handlers |= receiver.handlers()  # last: an envelope within a message goes through all of the above once more
     return ReceivingMachines(receiver, group_messages)

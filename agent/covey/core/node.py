@@ -28,6 +28,7 @@ from covey.core.crypto import Identity
 from covey.core.ephemeral.messages import EphemeralMessages
 from covey.core.events import Event
 from covey.core.ids import DeviceKey, GroupId, Place
+from covey.core.link.costs import RESENDS, kind_of
 from covey.core.link.sealer import Outgoing
 from covey.core.link.send_window import InFlight, Jitter
 from covey.core.link.state import LinkState
@@ -49,7 +50,7 @@ from covey.core.routing.forwarding import (
     check_forward,
 )
 from covey.core.routing.routes import may_link
-from covey.core.wire.message import Acknowledgement, MessageType, read_message
+from covey.core.wire.message import Acknowledgement, MessageType, read_message, type_of
 from covey.core.wire.topics import wake_topic
 from covey.errors import LocalError, OutboxFullError
 from covey.limits.board import MAXIMUM_BOARD_BLOB_BYTES
@@ -330,6 +331,7 @@ class Node:
 
     def sent(self, outgoing: Outgoing, now: Now, relay: str = "") -> None:
         """Note that a relay took an envelope."""
+        self.state.traffic.count(kind_of_outgoing(outgoing), len(outgoing.envelope))
         if outgoing.entry is None:
             return
         if outgoing.entry.sends == 0:
@@ -439,3 +441,11 @@ class Node:
         noise_publics = {key.public for key in self.identity.noise.keys}
         self._records.link_keys.forget(is_peer, noise_publics, now.wall_us)
         self.state.link_keys.keep(is_peer)
+
+
+def kind_of_outgoing(outgoing: Outgoing) -> str:
+    """Return what an envelope costs bytes for (`link/costs.py`)."""
+    entry = outgoing.entry
+    if entry is None:
+        return kind_of(outgoing.kind)
+    return RESENDS if entry.sends else kind_of(type_of(entry.message))

@@ -137,3 +137,15 @@ WINDOW_US_MAX = 3_600_000_000
 
 SESSION_S = 7 * 86_400
 """How long a relay is asked to queue for a device that is away, or three intervals of `link.connect`, if longer."""
+
+GRANTED_BYTES = 16_384
+"""What may be counted on the link before the count is noted again, at least: what a power cut adds to it at most ..."""
+
+GRANTED_PART = 50
+"""... or this part of the month so far, if that is more: a busy hub does not write for each megabyte."""
+
+NOTED_US = 600_000_000
+"""Between two notes of the count while it changes little: `covey status` shows it so late at most."""
+
+NOTED_BYTES = 1_024
+"""A smaller change of the count waits."""

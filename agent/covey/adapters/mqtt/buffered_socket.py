@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
 _PIECE_BYTES = 65_536
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -31,6 +32,20 @@ class BufferedSocket:
         self._came = b""
         self._given = 0
         self._unsent = bytearray()
+        self.received_bytes = self.sent_bytes = self.calls = 0
+        """What has gone through the socket, in so many calls."""
+        self.before_close: Callable[[], None] | None = None
+        """Is called once, while the socket is open."""
+
+    @property
+    def connected(self) -> socket.socket:
+        """The socket itself."""
+        return self._socket
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much is still to go."""
+        return len(self._unsent)
 
     @property
     def holds(self) -> bool:
@@ -48,6 +63,8 @@ class BufferedSocket:
         """Return what has come, of so many bytes at most; nothing where the other side has ended it."""
         if self._given == len(self._came):
             self._came, self._given = self._socket.recv(max(most, _PIECE_BYTES)), 0
+            self.received_bytes += len(self._came)
+            self.calls += 1
         piece = self._came[self._given : self._given + most]
         self._given += len(piece)
         return piece
@@ -75,10 +92,15 @@ class BufferedSocket:
         with suppress(*_LATER):
             while self._unsent:
                 sent = self._socket.send(self._unsent)
+                self.sent_bytes += sent
+                self.calls += 1
                 del self._unsent[:sent]
 
     def close(self) -> None:
         """Write what waits and close."""
+        last_look, self.before_close = self.before_close, None
+        if last_look is not None:
+            last_look()
         with suppress(OSError):
             if self._unsent:
                 self._socket.settimeout(self._close_s_max)

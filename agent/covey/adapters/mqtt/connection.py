@@ -85,6 +85,7 @@ from covey.adapters.mqtt.states import (
     Subscribing,
     Up,
 )
+from covey.adapters.mqtt.wire_meter import ConnectionMeter, failed
 from covey.core.transitions import follow
 
 if TYPE_CHECKING:
@@ -118,6 +119,9 @@ _ALIASES = 16
 
 _ALIAS_BYTES = 4
 """What an alias adds to a packet at most: the property (§3.3.2.3.4), and a longer length."""
+
+_METER_S = 0.2
+"""How often the socket is asked what it has carried."""
 
 _TICK_S = 5.0
 """How often paho looks after its keep-alive; a fraction of it, and rare enough to let a small machine sleep."""
@@ -170,6 +174,8 @@ class Connection:
         self._listen()
         self._selector = selectors.DefaultSelector()
         self._connected: BufferedSocket | None = None
+        self._meter: ConnectionMeter | None = None
+        self._metered_s = 0.0
         self._watched = 0
         self._state: State = Opening()
         self._session_present = False
@@ -294,6 +300,24 @@ class Connection:
         properties.TopicAliasMaximum = _ALIASES if self._inbox else 0
         if self._settings.tls is not None:
             judge_times(self._settings.tls, time.time(), self._settings.earliest_s)
+        try:
+            self._open_socket(properties)
+        except OSError:
+            failed(self._settings.meter, encrypted=self._settings.tls is not None)
+            raise
+        connected = self._client.socket()
+        assert connected is not None
+        if not isinstance(connected, BufferedSocket):
+            connected = BufferedSocket(connected, DISCONNECT_S)  # type: ignore[arg-type] # it is a socket
+        self._connected = connected
+        self._meter = ConnectionMeter(self._settings.meter, connected, encrypted=self._settings.tls is not None)
+        connected.before_close = self._meter.end
+        self._selector.register(self._posted.wakes, selectors.EVENT_READ)
+        self._selector.register(connected, selectors.EVENT_READ)
+        self._watched = selectors.EVENT_READ
+        self._move(Event.OPENED, Accepting(time.monotonic() + self._settings.connect_s_max))
+
+    def _open_socket(self, properties: Properties) -> None:
         self._client.connect(
             host(self._settings.host),
             self._settings.port,
@@ -301,15 +325,6 @@ class Connection:
             clean_start=self._settings.clean_start,
             properties=properties,
         )
-        connected = self._client.socket()
-        assert connected is not None
-        if not isinstance(connected, BufferedSocket):
-            connected = BufferedSocket(connected, DISCONNECT_S)  # type: ignore[arg-type] # it is a socket
-        self._connected = connected
-        self._selector.register(self._posted.wakes, selectors.EVENT_READ)
-        self._selector.register(connected, selectors.EVENT_READ)
-        self._watched = selectors.EVENT_READ
-        self._move(Event.OPENED, Accepting(time.monotonic() + self._settings.connect_s_max))
 
     def _inbox_bytes(self) -> int:
         return len(self._inbox.topic.encode()) if self._inbox else _FOREIGN_TOPIC_BYTES
@@ -333,6 +348,9 @@ class Connection:
         self._client.loop_write()
         self._flush(connected)
         self._client.loop_misc()
+        if self._meter is not None and (now := time.monotonic()) >= self._metered_s + _METER_S:
+            self._metered_s = now
+            self._meter.look()
         self._keep_deadlines()
 
     def _patience_s(self) -> float:

@@ -24,6 +24,7 @@ from covey.adapters.mqtt.settings import (
     parse_url,
     tls_context,
 )
+from covey.adapters.mqtt.wire_meter import WireMeter
 from covey.limits.link import SESSION_S
 from covey.limits.relay import KEEPALIVE_S
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
@@ -52,6 +53,7 @@ class MqttRelay:
         proved: bool = True,
         earliest_s: float = PROGRAM_S,
         certified: CertifiedTime | None = None,
+        meter: WireMeter | None = None,
         keepalive_s: int = KEEPALIVE_S,
         session_expiry_s: int = SESSION_S,
         window: int = 200,
@@ -75,6 +77,7 @@ class MqttRelay:
             allow_tls12: speak TLS 1.2 with a server that has no 1.3.
             proved: the server's certificate is checked; not before a ceremony, which names the trusted authorities.
             earliest_s: a moment that has passed: by a clock that is behind it, no certificate is judged.
+            meter: counts what the connections carry.
             certified: where to note since when the server's certificate is valid.
             keepalive_s: a silent peer is given up after one to two of these.
             session_expiry_s: how long the server should keep queueing for us while we are away.
@@ -106,6 +109,7 @@ class MqttRelay:
             resubscribe_s=resubscribe_s,
             earliest_s=earliest_s,
             certified=certified or CertifiedTime(),
+            meter=meter or WireMeter(),
         )
         self._stable_s = stable_s
         self._backoff = Backoff(retry_s_min, retry_s_max, refused_s_min)

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from covey.adapters.clock import PROGRAM_S
 from covey.adapters.keys.key_file import read_secret
+from covey.adapters.mqtt.wire_meter import WireMeter
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class ConnectionSettings:
     earliest_s: float = PROGRAM_S
     """A moment that has passed: by a clock that is behind it, no certificate is judged."""
     certified: CertifiedTime = field(default_factory=CertifiedTime)
+    meter: WireMeter = field(default_factory=WireMeter)
+    """Counts what the connections carry."""
     obeys: bool = True
     """Refuse to publish more than the server allows; an examination of a broker does not."""
 

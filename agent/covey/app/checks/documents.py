@@ -205,13 +205,18 @@ class WrittenStatus:
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """When this device connects to its relays."""
+    """When this device connects to its relays, and what that costs, all headers included."""
 
     connect: Annotated[str, Says(description="`link.connect`")]
     next_seconds: Annotated[Age | None, Says(description="seconds until the next window; null: none is awaited")]
+    today: Annotated[dict[str, Count], Says(description="bytes of today (UTC) by kind, both directions")]
+    month: Annotated[dict[str, Count], Says(description="bytes of this month (UTC) by kind")]
+    forecast_bytes: Annotated[
+        Count | None, Says(description="cost of the month if it continues as so far; null: counted for less than 6 h")
+    ]
 
 
-_ALWAYS = LinkStatus("always", None)
+_ALWAYS = LinkStatus("always", None, {}, {}, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +256,7 @@ class Status:
     content: Annotated[
         ContentStatus | None, Says(description="files of its groups; null: none stored or requested")
     ] = None
-    link: Annotated[LinkStatus, Says(description="when this device connects to its relays")] = LinkStatus(
-        "always", None
-    )
+    link: Annotated[LinkStatus, Says(description="when this device connects to its relays")] = _ALWAYS
     written: Annotated[
         WrittenStatus | None, Says(description="bytes written to storage; null: not counted yet, or not by this kernel")
     ] = None

@@ -171,6 +171,8 @@ def _about_the_agent(status: Status) -> Iterator[Family]:
     yield Family("covey_agent_running", "gauge", "1 while an agent runs on this state", [({}, running)])
     yield Family("covey_relay_connected", "gauge", "1 while a relay accepts the agent", [({}, relay.up)])
     relays: list[Sample] = [({"rank": str(rank)}, each.up) for rank, each in enumerate(status.relays, start=1)]
+    costs: list[Sample] = [({"kind": kind}, size) for kind, size in status.link.month.items()]
+    yield Family("covey_link_month_bytes", "gauge", "Cost of the link this month, all headers included", costs, "bytes")
     yield Family("covey_relay_up", "gauge", "1 while the relay of this rank in the settings accepts the agent", relays)
     yield Family(
         "covey_offline_seconds",

@@ -33,6 +33,7 @@ from covey.app.device.known_labels import own_label
 from covey.app.device.pins import somebody_is_pinned
 from covey.app.device.storage_writes import lately_written
 from covey.app.documents import DAY_S
+from covey.app.loop.link_costs import noted_costs
 from covey.app.loop.link_windows import NEXT_WINDOW
 from covey.app.loop.noise_keys import KEY_CONDITION
 from covey.app.loop.takeovers import CopySign, seen_cuts
@@ -42,9 +43,11 @@ from covey.app.wording import count
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import MAILBOX
 from covey.core.ids import DeviceKey, device_name, labelled_name, printable
+from covey.core.link.costs import KINDS
 from covey.core.link.queued import MessageClass
 from covey.core.membership.agreement import agreement, agreement_on_history
 from covey.core.membership.requests import unanswered
+from covey.core.now import Now
 from covey.core.presence.status import asleep_until, condition
 from covey.core.telemetry.names import SENSOR_CONDITION, SENSOR_DROPPED, SENSOR_READ
 from covey.core.vault.landing import HELD_BACK_CONDITION, HELD_BACK_NAMED, RESTORED_CONDITION, VAULT_CONDITION
@@ -204,12 +207,18 @@ def status_of(device: Device) -> Status:
 
 
 def link_status(device: Device, now_us: int) -> LinkStatus:
-    """Return when a device connects to its relays."""
+    """Return when a device connects to its relays, and what that costs."""
+    costs = noted_costs(device.store, Now(device.clock.monotonic_us(), now_us))
+    spent = _in_order(costs.today), _in_order(costs.month), costs.forecast(now_us)
     connect = device.config.link.connect
     if connect == "always":
-        return LinkStatus(connect, None)
+        return LinkStatus(connect, None, *spent)
     noted, _ = device.store.conditions.values().get(NEXT_WINDOW, ("", 0))
-    return LinkStatus(connect, max(0, int(noted) - now_us) // 1_000_000 if noted else None)
+    return LinkStatus(connect, max(0, int(noted) - now_us) // 1_000_000 if noted else None, *spent)
+
+
+def _in_order(counted: Mapping[str, int]) -> dict[str, int]:
+    return {kind: counted[kind] for kind in KINDS if counted[kind]}
 
 
 def _written(device: Device) -> WrittenStatus | None:

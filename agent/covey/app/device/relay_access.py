@@ -12,6 +12,7 @@ from covey.limits.link import SESSION_S
 if TYPE_CHECKING:
     from covey.adapters.mqtt.relay import MqttRelay
     from covey.adapters.mqtt.settings import CertifiedTime
+    from covey.adapters.mqtt.wire_meter import WireMeter
     from covey.adapters.state_folder import StateFolder
     from covey.app.device.device import Device
     from covey.config.schema import Config
@@ -28,10 +29,12 @@ def make_relays(
     refused_s: float = REFUSED_S,
     earliest_us: int = PROGRAM_S * 1_000_000,
     certified: CertifiedTime | None = None,
+    meter: WireMeter | None = None,
 ) -> list[MqttRelay]:
     """Return the configured relays, not connected yet; `refused_s` is the shortest wait after one has said no.
 
-    `earliest_us` is a moment that has passed, and `certified` learns of later ones (`known_time.py`).
+    `earliest_us` is a moment that has passed, and `certified` learns of later ones (`known_time.py`). `meter` counts
+    what all of them carry.
 
     Raises:
         ConfigurationError: no relay is set, or one is not usable.
@@ -55,6 +58,7 @@ def make_relays(
             refused_s_min=refused_s,
             earliest_s=earliest_us / 1e6,
             certified=certified,
+            meter=meter,
             session_expiry_s=session_s,
         )
         for account in accounts(folder, config)

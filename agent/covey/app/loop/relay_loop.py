@@ -11,12 +11,12 @@ import secrets
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
-from covey.errors import GroupDestroyedError
+from covey.errors import GroupDestroyedError, StorageError
 
 if TYPE_CHECKING:
     from covey.adapters.broker.authority import Authority
@@ -137,10 +137,12 @@ def speak_with_relay(
         ConfigurationError: no relay is set.
     """
     from covey.adapters.mqtt.settings import CertifiedTime
+    from covey.adapters.mqtt.wire_meter import WireMeter
     from covey.app.device.known_time import KnownTime, earliest_us
     from covey.app.device.pins import pins
     from covey.app.device.relay_access import REFUSED_S, make_relays
     from covey.app.loop.group_teardown import GroupTeardown
+    from covey.app.loop.link_costs import LinkCosts
     from covey.app.loop.noise_keys import KeyReload, KeyRotation
     from covey.app.loop.pairing_role import PairingWhenInvited
     from covey.app.loop.relays import Relays
@@ -149,7 +151,10 @@ def speak_with_relay(
     presence_us = 0 if supervisor is None else int(device.config.presence.interval_seconds * 1e6)
     refused_s = _FRESH_REFUSED_S if device.fresh_account else REFUSED_S
     earliest, certified = earliest_us(device.store), CertifiedTime()
-    relays = Relays(make_relays(device.folder, device.config, device.node.identity, refused_s, earliest, certified))
+    meter = WireMeter()
+    relays = Relays(
+        make_relays(device.folder, device.config, device.node.identity, refused_s, earliest, certified, meter)
+    )
     windows = None if supervisor is None else _windows(device, relays)
     teardown = GroupTeardown(device.store)
 
@@ -160,6 +165,8 @@ def speak_with_relay(
 
     pairing = PairingWhenInvited(device.store, pairing_host)
     own_roles: list[AgentRole] = [KeyReload(device.folder.noise_keys, device.store, report)]
+    costs = LinkCosts(device.store, meter, device.now())
+    own_roles.append(costs)
     if supervisor is not None:
         interval_us, outbox_bytes = int(device.config.keys.rotation_days * 86_400e6), device.config.outbox.maximum_bytes
         rotation = KeyRotation(device.folder.noise_keys, device.store, interval_us, outbox_bytes, report)
@@ -182,6 +189,8 @@ def speak_with_relay(
     device.waking.follow(runtime.wake)
     with stop_signals() as stopping:
         runtime.run(lambda: bool(stopping) or teardown.nothing_left or until())
+        with suppress(StorageError):  # a full disk: what was granted counts
+            costs.finish(runtime.node, device.now())
     if teardown.nothing_left:
         device.store.close()
         device.folder.wipe()

@@ -1,4 +1,4 @@
-"""`covey link [show]|open`: when this device connects to its relays."""
+"""`covey link [show]|open`: when this device connects to its relays, and what that costs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from covey.app.documents import to_json
 from covey.app.loop.link_windows import ask_for_window
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
-from covey.cli.output.status_view import link_line
-from covey.cli.output.terminal import print_json
+from covey.cli.output.status_view import cost_line, link_line
+from covey.cli.output.terminal import print_json, print_table
 from covey.errors import LocalError
 
 
 def add_arguments(parser: Parser) -> None:
     """Add this command's actions."""
     actions = parser.add_actions("show")
-    json_option(actions.add("show", _show, "show when this device connects to its relays"))
+    json_option(actions.add("show", _show, "show when this device connects to its relays, and what that costs"))
     actions.add("open", _open, "connect now; the agent disconnects again when all is sent")
 
 
@@ -28,6 +28,12 @@ def _show(options: argparse.Namespace) -> int:
         print_json(to_json(found))
     else:
         print(link_line(found))
+        if found.month:
+            print(cost_line(found))
+            print_table(
+                ("bytes", "today", "this month"),
+                [(kind, f"{found.today.get(kind, 0):,}", f"{size:,}") for kind, size in found.month.items()],
+            )
     return 0
 
 

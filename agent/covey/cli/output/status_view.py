@@ -20,6 +20,8 @@ _NAMED, _LABEL = 4, 24
 _BECAME, _TRIED = "commands_", "attempts_"
 """How counters begin: of what has become of commands, and of orders by those who have no say here."""
 _LATELY_S = 30
+_COSTLY = 4
+"""Kinds of bytes that the line of costs names; `covey link` has them all."""
 BOARDS_HEAD = ("board", "device", "state", "software")
 SENSORS_HEAD = ("sensor", "since", "last reading", "state")
 
@@ -87,6 +89,8 @@ def _links(status: Status) -> Iterator[str]:
         yield f"relay    {each.url}: {printable(each.state)}, for {duration(each.seconds)}" if each.url else _NO_RELAY
     if status.link.connect != "always":
         yield f"link     {link_line(status.link)}"
+    if status.link.month:
+        yield f"cost     {cost_line(status.link)}"
 
 
 def link_line(link: LinkStatus) -> str:
@@ -95,6 +99,15 @@ def link_line(link: LinkStatus) -> str:
         return "always connected"
     when = "a window is open" if link.next_seconds is None else f"next window in {duration(link.next_seconds)}"
     return f"connects {link.connect}: {when}"
+
+
+def cost_line(link: LinkStatus) -> str:
+    """Say what the link costs, and what takes most of it."""
+    today, month = sum(link.today.values()), sum(link.month.values())
+    most = sorted(link.month, key=link.month.__getitem__, reverse=True)[:_COSTLY]
+    split = ", ".join(f"{kind} {link.month[kind] * 100 // month} %" for kind in most)
+    text = f"{size_text(today)} today, {size_text(month)} this month ({split})"
+    return text if link.forecast_bytes is None else f"{text}; forecast {size_text(link.forecast_bytes)}"
 
 
 def _kept(status: Status) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from covey.core import crypto
@@ -33,6 +33,8 @@ class Outgoing:
     recipient: DeviceKey
     entry: InFlight | None
     lifetime_s: int = 0
+    kind: MessageType | None = None
+    """Of a message that has no `entry`, if it is known."""
 
 
 class Sealer:
@@ -97,9 +99,9 @@ class Sealer:
             note = write_note(kind, heads, body)
             envelope = self._link_keys.seal_note(recipient, note, address, now.monotonic_us, answered=answered)
             if envelope is not None:
-                return Outgoing(inbox_topic(recipient), envelope, recipient, None)
+                return Outgoing(inbox_topic(recipient), envelope, recipient, None, kind=kind)
         message = self.unsequenced(recipient, kind, body, now, incarnation, heads=heads)
-        return self.seal(recipient, message, address=address)
+        return replace(self.seal(recipient, message, address=address), kind=kind)
 
     def unsequenced(
         self,

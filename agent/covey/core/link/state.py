@@ -9,6 +9,7 @@ from covey.core.crypto import Identity
 from covey.core.ephemeral.state import EphemeralState
 from covey.core.ids import DeviceKey
 from covey.core.link.carriage import Carriage
+from covey.core.link.costs import Traffic
 from covey.core.link.link_keys import DEFAULT_TERMS, LinkTerms, SendingLinks
 from covey.core.link.pacing import HeadsPacing
 from covey.core.link.rates import ReceivingRates
@@ -33,6 +34,7 @@ class LinkState:
     ephemeral: EphemeralState = field(default_factory=EphemeralState)
     heads: HeadsPacing = field(default_factory=HeadsPacing)
     carriage: Carriage = field(default_factory=Carriage)
+    traffic: Traffic = field(default_factory=Traffic)
     waiting_since_us: dict[DeviceKey, int] = field(default_factory=dict)
     """Since when each collector has left something without an answer."""
     aged_at_us: int | None = None

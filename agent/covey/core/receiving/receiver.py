@@ -48,6 +48,7 @@ from covey.core.crypto import Identity, NoiseKey
 from covey.core.group.manifest import read_manifest
 from covey.core.group.messages import Bundle
 from covey.core.ids import DeviceKey
+from covey.core.link.costs import Traffic, kind_of
 from covey.core.link.link_keys import SendingLinks, open_envelope
 from covey.core.link.rates import ReceivingRates
 from covey.core.link.receiver import ReceiveLinks
@@ -168,6 +169,7 @@ class Receiver:
         link_keys: SendingLinks,
         content: ContentExchange,
         mailboxes: Mailboxes,
+        traffic: Traffic,
     ) -> None:
         self._identity = identity
         self._records = records
@@ -182,6 +184,7 @@ class Receiver:
         self._link_keys = link_keys
         self._content = content
         self._mailboxes = mailboxes
+        self._traffic = traffic
 
     def handlers(self) -> Mapping[MessageType, Handler]:
         """Return the handler of envelopes within messages, which come here again."""
@@ -260,6 +263,8 @@ class Receiver:
         try:
             opened = self._open(raw, now)
             payer = opened.message.author
+            if carrier is None and not kept:
+                self._traffic.count(kind_of(opened.message.type), len(raw))
             reception = self._take(opened, carrier, now, kept=kept)
             tokens = NEWS_TOKENS if reception.useful else WORTHLESS_TOKENS
         except RemoteError as error:

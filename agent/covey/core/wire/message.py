@@ -193,6 +193,17 @@ def read_message(
     return Message(message_type, author, recipient, group_id, incarnation, seq, link_seq, sent_at_us, body, raw, newer)
 
 
+def type_of(raw: bytes) -> MessageType | None:
+    """Return the type of a message of one's own, without reading the rest; None for an unknown one."""
+    signed = 67 + (2 if raw[67] == 0x58 else 3 if raw[67] == 0x59 else 5)  # after the signature: bytes, of some length
+    number = raw[signed + 2]
+    number = raw[signed + 3] if number == 0x18 else number  # CBOR: one more byte from 24 on
+    try:
+        return MessageType(number)
+    except ValueError:
+        return None
+
+
 def _read_strictly(raw: bytes) -> tuple[bytes, bytes, list[Any], str]:
     signature, signed = cbor.record(
         cbor.decode(raw, MAXIMUM_MESSAGE_BYTES),

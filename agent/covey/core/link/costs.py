@@ -1,0 +1,166 @@
+"""What the link to the relays costs: bytes by kind, of today and of this month.
+
+1. Envelopes are counted by the kind of their message, both ways; a resend counts as such. What carries them is counted
+   by the adapter: `mqtt` (topics, connecting, pings, relay acknowledgements), `tls` and `tcp` (TCP and IP headers, lost
+   segments).
+2. Days and months are those of UTC. A clock that is set forward by more than time has passed takes what was counted
+   with it, so that no correction brings a fresh day.
+3. A count is durable only once it is noted. `CostLedger.granted` is the bound up to which the agent may count before it
+   notes again: after a power cut counting continues there, so that nothing is ever missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from covey.core.now import Now
+from covey.core.wire.message import MessageType
+
+READINGS, ACKNOWLEDGEMENTS, BEATS, HEADS = "readings", "acknowledgements", "beats", "heads"
+CONTROL, MESSAGES, HISTORY, FILES, RESENDS = "control", "messages", "history", "files", "resends"
+MQTT, TLS, TCP, UNKNOWN = "mqtt", "tls", "tcp", "unknown"
+KINDS = (READINGS, ACKNOWLEDGEMENTS, BEATS, HEADS, CONTROL, MESSAGES, HISTORY, FILES, RESENDS, MQTT, TLS, TCP, UNKNOWN)
+"""`control` is what groups, orders and results need. `unknown` was granted before a power cut, and perhaps used."""
+
+_KIND_OF = {
+    MessageType.TELEMETRY: READINGS,
+    MessageType.FORWARD: READINGS,
+    MessageType.REDIRECTED: READINGS,
+    MessageType.SUMMARY: READINGS,
+    MessageType.ACK: ACKNOWLEDGEMENTS,
+    MessageType.PRESENCE: BEATS,
+    MessageType.HEADS: HEADS,
+    MessageType.BLOB: MESSAGES,
+    MessageType.EPHEMERAL: MESSAGES,
+    MessageType.OPERATIONS: HISTORY,
+    MessageType.HISTORY_PULL: HISTORY,
+    MessageType.HISTORY_GRAPH: HISTORY,
+    MessageType.CONTENT_ACK: FILES,
+    MessageType.CONTENT_PULL: FILES,
+    MessageType.CONTENT_PART: FILES,
+}
+_STEP_US = 3_600_000_000
+"""A wall clock that moves by so much more than the time that has passed was set."""
+_DAY_US = 86_400_000_000
+
+
+def kind_of(message_type: MessageType | None) -> str:
+    """Return the kind of a message's bytes; what groups and orders need has no kind of its own."""
+    return CONTROL if message_type is None else _KIND_OF.get(message_type, CONTROL)
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Bytes of envelopes by kind, sent or received, since they were taken last."""
+
+    bytes: Counter[str] = field(default_factory=Counter)
+
+    def count(self, kind: str, size: int) -> None:
+        """Add the envelope of a message."""
+        self.bytes[kind] += size
+
+    def take(self) -> Counter[str]:
+        """Return what was counted, and begin again."""
+        taken, self.bytes = self.bytes, Counter()
+        return taken
+
+
+@dataclass(slots=True)
+class CostLedger:
+    """Bytes by kind, of the day and the month that the ledger is in; `granted` is a bound on all of them (rule 3)."""
+
+    day: str = ""
+    today: Counter[str] = field(default_factory=Counter)
+    month: Counter[str] = field(default_factory=Counter)
+    granted: int = 0
+    """Bytes of the month that may be counted before the ledger is noted again."""
+    began: str = ""
+    """The first day of this month that was counted."""
+    seen: Now | None = None
+    """When the clock was looked at last; not noted."""
+
+    def roll(self, now: Now) -> None:
+        """Enter the day of a moment (rule 2)."""
+        day, before = day_of(now.wall_us), self.seen
+        self.seen = now
+        if day == self.day:
+            return
+        step_us = 0 if before is None else now.wall_us - before.wall_us - (now.monotonic_us - before.monotonic_us)
+        if step_us > _STEP_US or (self.day and day < self.day):  # set: today's count continues under another date
+            if day[:7] != self.day[:7]:
+                self.began = day
+            self.day = day
+            return
+        self.today.clear()
+        if day[:7] != self.day[:7]:
+            self.month.clear()
+            self.granted, self.began = 0, day
+        self.day = day
+
+    def add(self, counted: Mapping[str, int]) -> None:
+        """Add bytes by kind."""
+        for kind, amount in counted.items():
+            if amount:
+                self.today[kind] += amount
+                self.month[kind] += amount
+
+    @property
+    def bytes_today(self) -> int:
+        """The cost of today."""
+        return self.today.total()
+
+    @property
+    def bytes_this_month(self) -> int:
+        """The cost of this month."""
+        return self.month.total()
+
+    def forecast(self, wall_us: int) -> int | None:
+        """Return the month's cost if it continues as so far; None in the first hours of counting."""
+        if not self.began:
+            return None
+        began_us, ends_us = _midnight_us(self.began), _month_end_us(self.day)
+        counted_us = wall_us - began_us
+        if counted_us < 6 * _STEP_US:
+            return None
+        return round(self.bytes_this_month * max(1.0, (ends_us - began_us) / counted_us))
+
+    def to_text(self) -> str:
+        """Return the ledger as it is noted."""
+        return json.dumps([self.day, dict(self.today), dict(self.month), self.granted, self.began])
+
+    @classmethod
+    def of_text(cls, text: str, *, ended: bool = True) -> CostLedger:
+        """Return the ledger that was noted, an empty one if damaged; not `ended`: what was granted counts as used."""
+        try:
+            day, today, month, granted, began = json.loads(text)
+            found = cls(str(day), _counter(today), _counter(month), int(granted), str(began))
+            datetime.fromisoformat(found.day or "2000-01-01")
+        except (ValueError, TypeError, AttributeError):
+            return cls()
+        if not ended:
+            found.add({UNKNOWN: max(0, found.granted - found.bytes_this_month)})
+        return found
+
+
+def day_of(wall_us: int) -> str:
+    """Return the day of a moment, in UTC."""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=min(wall_us, 2**52 * 50))).date().isoformat()
+
+
+def _counter(value: dict[str, Any]) -> Counter[str]:
+    return Counter({str(kind): int(amount) for kind, amount in value.items() if kind in KINDS})
+
+
+def _midnight_us(day: str) -> int:
+    return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * 1_000_000
+
+
+def _month_end_us(day: str) -> int:
+    first = datetime.fromisoformat(day[:7] + "-01").replace(tzinfo=UTC)
+    following = (first + timedelta(days=32)).replace(day=1)
+    return int(following.timestamp()) * 1_000_000

@@ -1,0 +1,106 @@
+"""What an agent counts on its link is what a proxy in between has carried, and survives restarts and power cuts."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from broker_conf.mosquitto import Broker
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.broker
+
+_ENDINGS = 4_000
+"""What the agent adds, in bytes, for what no socket tells: the names' queries, and the end of a process."""
+
+
+class CountingProxy:
+    """Carries TCP connections to a port, and counts the bytes in both directions."""
+
+    def __init__(self, port: int) -> None:
+        self.carried = 0
+        self._port = port
+        self._lock = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.url = f"mqtt://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self._port))
+            self._open += [client, server]
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=self._carry, args=(source, target), daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        try:
+            while piece := source.recv(65_536):
+                with self._lock:
+                    self.carried += len(piece)
+                target.sendall(piece)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """End everything."""
+        self._listener.close()
+        for each in self._open:
+            each.close()
+
+
+@pytest.fixture
+def proxy(broker: Broker) -> Iterator[CountingProxy]:
+    found = CountingProxy(broker.port)
+    yield found
+    found.close()
+
+
+def test_the_agent_counts_what_a_proxy_carries(
+    new_gateway: Callable[[str], Gateway], broker: Broker, proxy: CountingProxy
+) -> None:
+    collector, device = new_gateway("collector"), new_gateway("device")
+    collector.ok("group", "create", "--capability", "collector")
+    collector.start("collect", "--no-sensors")
+    collector.invite(device)
+    device.ok("relay", "set", proxy.url, "--password-file", "-", feed=broker.add_device(device.author))
+
+    joined = carried(device)
+    device.start("run", "--no-sensors")
+    for number in range(20):
+        device.ok("message", "send", "--text", f"number {number} " + "x" * 500)
+    wait_until(lambda: device.queued() == 0, "all is acknowledged")
+    device.end()
+    costs = device.json("link")
+    month, counted = costs["month"], carried(device) - joined
+    assert proxy.carried <= counted <= proxy.carried * 1.05 + _ENDINGS
+    assert month["messages"] + month.get("resends", 0) >= 20 * 500
+    assert month["tcp"] >= 100 * 52
+    assert costs["today"] == month
+    assert "this month (" in device.ok("status")
+    assert 'covey_link_month_bytes{kind="messages"}' in device.ok("metrics")
+
+    before, before_proxy = sum(month.values()), proxy.carried
+    device.start("run", "--no-sensors")
+    for number in range(5):
+        device.ok("message", "send", "--text", f"number {number}")
+    wait_until(lambda: device.queued() == 0, "all is acknowledged")
+    device.kill()
+    device.start("run", "--no-sensors")
+    wait_until(lambda: device.json("status")["relay"]["state"] == "up", "it is back")
+    device.end()
+    assert sum(device.json("link")["month"].values()) >= before + proxy.carried - before_proxy
+
+
+def carried(device: Gateway) -> int:
+    """Return what a device counts above TCP."""
+    return sum(size for kind, size in device.json("link")["month"].items() if kind not in {"tcp", "unknown"})

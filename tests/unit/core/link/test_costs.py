@@ -1,0 +1,87 @@
+"""`covey.core.link.costs`: what the link costs, by day and month."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covey.core.link.costs import KINDS, READINGS, RESENDS, TLS, UNKNOWN, CostLedger, kind_of
+from covey.core.now import Now
+from covey.core.wire.message import MessageType
+
+_DAY_S = 86_400
+
+
+def at(text: str, monotonic_s: int = 0) -> Now:
+    """Return a moment of both clocks."""
+    return Now(monotonic_s * 1_000_000, int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 1_000_000)
+
+
+def test_every_type_has_a_kind() -> None:
+    assert {kind_of(each) for each in MessageType} < set(KINDS)
+    assert kind_of(None) == "control"
+
+
+def test_days_and_months_begin_again() -> None:
+    ledger = CostLedger()
+    ledger.roll(at("2026-11-29T23:00"))
+    ledger.add({READINGS: 100, TLS: 0})
+    ledger.roll(at("2026-11-30T00:00", 3_600))
+    ledger.add({RESENDS: 7})
+    assert (dict(ledger.today), ledger.bytes_this_month) == ({RESENDS: 7}, 107)
+    ledger.roll(at("2026-12-01T00:00", 90_000))
+    assert (ledger.bytes_today, ledger.bytes_this_month) == (0, 0)
+
+
+def test_a_clock_that_is_set_brings_no_fresh_day() -> None:
+    ledger = CostLedger()
+    ledger.roll(at("1970-01-01T00:10"))
+    ledger.add({READINGS: 100})
+    ledger.roll(at("2026-11-29T12:00", 60))
+    assert (ledger.day, ledger.bytes_today, ledger.bytes_this_month) == ("2026-11-29", 100, 100)
+    ledger.roll(at("2026-10-31T12:00", 61))
+    assert (ledger.day, ledger.bytes_today, ledger.bytes_this_month) == ("2026-10-31", 100, 100)
+
+
+def test_after_a_power_cut_counting_continues_at_what_was_granted() -> None:
+    ledger = CostLedger()
+    ledger.roll(at("2026-11-29T12:00"))
+    ledger.add({READINGS: 100})
+    ledger.granted = 1_000
+    noted = ledger.to_text()
+    ledger.add({READINGS: 800})
+    after = CostLedger.of_text(noted, ended=False)
+    assert after.bytes_this_month >= ledger.bytes_this_month
+    assert after.month == {READINGS: 100, UNKNOWN: 900}
+    assert CostLedger.of_text(noted).month == {READINGS: 100}
+
+
+def test_a_damaged_note_begins_again() -> None:
+    for text in ("", "[]", "nonsense", '["x", {}, {}, 0, ""]', '["2026-11-29", {"tls": "many"}, {}, 0, ""]'):
+        assert CostLedger.of_text(text).bytes_this_month == 0
+
+
+def test_a_forecast_continues_the_month() -> None:
+    ledger = CostLedger()
+    ledger.roll(at("2026-11-01T00:00"))
+    ledger.add({READINGS: 1_000})
+    assert ledger.forecast(at("2026-11-01T03:00").wall_us) is None
+    assert ledger.forecast(at("2026-11-04T00:00").wall_us) == 10_000
+    assert ledger.forecast(at("2026-11-30T23:59").wall_us) in range(1_000, 1_002)
+
+
+@given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 10**6), st.integers(0, 3 * _DAY_S)), max_size=30))
+def test_what_is_counted_adds_up(steps: list[tuple[str, int, int]]) -> None:
+    ledger, now_s = CostLedger(), 0
+    spent: dict[str, int] = {}
+    for kind, size, later_s in steps:
+        now_s += later_s
+        ledger.roll(Now(now_s * 1_000_000, (20_000 * _DAY_S + now_s) * 1_000_000))
+        ledger.add({kind: size})
+        spent[ledger.day] = spent.get(ledger.day, 0) + size
+        assert ledger.bytes_today == spent[ledger.day]
+        assert ledger.bytes_this_month == sum(size for day, size in spent.items() if day[:7] == ledger.day[:7])
+        again = CostLedger.of_text(ledger.to_text())
+        assert (again.today, again.month, again.day) == (ledger.today, ledger.month, ledger.day)
