@@ -124,8 +124,8 @@ class ConnectionMeter:
             segments = 2 * (mqtt // _SEGMENT_DATA + connected.calls)
             tls = (_HANDSHAKE_BYTES + connected.calls * _RECORD_BYTES) if self._encrypted else 0
             return WireBytes(mqtt, tls, segments * (_IP_BYTES[socket.AF_INET6] + _TCP_BYTES + _TIMESTAMP_BYTES))
-        carried, segments, header = told
-        return WireBytes(mqtt, max(0, carried - mqtt), segments * header)
+        payload, segments, header = told
+        return WireBytes(mqtt, max(0, payload - mqtt), segments * header)
 
 
 def failed(meter: Counts, *, encrypted: bool) -> None:

@@ -15,7 +15,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from covey.core.now import Now
@@ -74,30 +73,32 @@ class Traffic:
 class CostLedger:
     """Bytes by kind, of the day and the month that the ledger is in; `granted` is a bound on all of them (rule 3)."""
 
-    day: str = ""
+    day: int = 0
+    """In days since 1970."""
     today: Counter[str] = field(default_factory=Counter)
     month: Counter[str] = field(default_factory=Counter)
     granted: int = 0
     """Bytes of the month that may be counted before the ledger is noted again."""
-    began: str = ""
+    began: int = 0
     """The first day of this month that was counted."""
     seen: Now | None = None
     """When the clock was looked at last; not noted."""
 
     def roll(self, now: Now) -> None:
         """Enter the day of a moment (rule 2)."""
-        day, before = day_of(now.wall_us), self.seen
+        day, before = now.wall_us // _DAY_US, self.seen
         self.seen = now
         if day == self.day:
             return
+        is_other_month = month_of(day) != month_of(self.day)
         step_us = 0 if before is None else now.wall_us - before.wall_us - (now.monotonic_us - before.monotonic_us)
-        if step_us > _STEP_US or (self.day and day < self.day):  # set: today's count continues under another date
-            if day[:7] != self.day[:7]:
+        if step_us > _STEP_US or day < self.day:  # set: today's count continues under another date
+            if is_other_month:
                 self.began = day
             self.day = day
             return
         self.today.clear()
-        if day[:7] != self.day[:7]:
+        if is_other_month:
             self.month.clear()
             self.granted, self.began = 0, day
         self.day = day
@@ -121,9 +122,7 @@ class CostLedger:
 
     def forecast(self, wall_us: int) -> int | None:
         """Return the month's cost if it continues as so far; None in the first hours of counting."""
-        if not self.began:
-            return None
-        began_us, ends_us = _midnight_us(self.began), _month_end_us(self.day)
+        began_us, ends_us = self.began * _DAY_US, _month_end(self.day) * _DAY_US
         counted_us = wall_us - began_us
         if counted_us < 6 * _STEP_US:
             return None
@@ -138,8 +137,7 @@ class CostLedger:
         """Return the ledger that was noted, an empty one if damaged; not `ended`: what was granted counts as used."""
         try:
             day, today, month, granted, began = json.loads(text)
-            found = cls(str(day), _counter(today), _counter(month), int(granted), str(began))
-            datetime.fromisoformat(found.day or "2000-01-01")
+            found = cls(int(day), _counter(today), _counter(month), int(granted), int(began))
         except (ValueError, TypeError, AttributeError):
             return cls()
         if not ended:
@@ -147,20 +145,21 @@ class CostLedger:
         return found
 
 
-def day_of(wall_us: int) -> str:
-    """Return the day of a moment, in UTC."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=min(wall_us, 2**52 * 50))).date().isoformat()
+def month_of(day: int) -> tuple[int, int]:
+    """Return the year and the month of a day since 1970 ("chrono-Compatible Low-Level Date Algorithms", H. Hinnant)."""
+    shifted = day + 719_468  # days since 1 March of the year 0
+    era, of_era = divmod(shifted, 146_097)
+    year_of_era = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month = (5 * of_year + 2) // 153  # from March on
+    return era * 400 + year_of_era + (month >= 10), month + 3 if month < 10 else month - 9
+
+
+def _month_end(day: int) -> int:
+    """Return the first day of the month after a day's."""
+    month = month_of(day)
+    return next(each for each in range(day + 1, day + 32) if month_of(each) != month)
 
 
 def _counter(value: dict[str, Any]) -> Counter[str]:
     return Counter({str(kind): int(amount) for kind, amount in value.items() if kind in KINDS})
-
-
-def _midnight_us(day: str) -> int:
-    return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * 1_000_000
-
-
-def _month_end_us(day: str) -> int:
-    first = datetime.fromisoformat(day[:7] + "-01").replace(tzinfo=UTC)
-    following = (first + timedelta(days=32)).replace(day=1)
-    return int(following.timestamp()) * 1_000_000

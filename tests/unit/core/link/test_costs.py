@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.core.link.costs import KINDS, READINGS, RESENDS, TLS, UNKNOWN, CostLedger, kind_of
+from covey.core.link.costs import KINDS, READINGS, RESENDS, TLS, UNKNOWN, CostLedger, kind_of, month_of
 from covey.core.now import Now
 from covey.core.wire.message import MessageType
 
@@ -22,6 +22,12 @@ def at(text: str, monotonic_s: int = 0) -> Now:
 def test_every_type_has_a_kind() -> None:
     assert {kind_of(each) for each in MessageType} < set(KINDS)
     assert kind_of(None) == "control"
+
+
+@given(st.integers(0, 30_000))
+def test_months_are_the_calendars(day: int) -> None:
+    found = datetime.fromtimestamp(day * _DAY_S, UTC)
+    assert month_of(day) == (found.year, found.month)
 
 
 def test_days_and_months_begin_again() -> None:
@@ -40,9 +46,9 @@ def test_a_clock_that_is_set_brings_no_fresh_day() -> None:
     ledger.roll(at("1970-01-01T00:10"))
     ledger.add({READINGS: 100})
     ledger.roll(at("2026-11-29T12:00", 60))
-    assert (ledger.day, ledger.bytes_today, ledger.bytes_this_month) == ("2026-11-29", 100, 100)
+    assert (month_of(ledger.day), ledger.bytes_today, ledger.bytes_this_month) == ((2026, 11), 100, 100)
     ledger.roll(at("2026-10-31T12:00", 61))
-    assert (ledger.day, ledger.bytes_today, ledger.bytes_this_month) == ("2026-10-31", 100, 100)
+    assert (month_of(ledger.day), ledger.bytes_today, ledger.bytes_this_month) == ((2026, 10), 100, 100)
 
 
 def test_after_a_power_cut_counting_continues_at_what_was_granted() -> None:
@@ -59,7 +65,7 @@ def test_after_a_power_cut_counting_continues_at_what_was_granted() -> None:
 
 
 def test_a_damaged_note_begins_again() -> None:
-    for text in ("", "[]", "nonsense", '["x", {}, {}, 0, ""]', '["2026-11-29", {"tls": "many"}, {}, 0, ""]'):
+    for text in ("", "[]", "nonsense", '["x", {}, {}, 0, 0]', '[20000, {"tls": "many"}, {}, 0, 0]'):
         assert CostLedger.of_text(text).bytes_this_month == 0
 
 
@@ -75,13 +81,15 @@ def test_a_forecast_continues_the_month() -> None:
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 10**6), st.integers(0, 3 * _DAY_S)), max_size=30))
 def test_what_is_counted_adds_up(steps: list[tuple[str, int, int]]) -> None:
     ledger, now_s = CostLedger(), 0
-    spent: dict[str, int] = {}
+    spent: dict[int, int] = {}
     for kind, size, later_s in steps:
         now_s += later_s
         ledger.roll(Now(now_s * 1_000_000, (20_000 * _DAY_S + now_s) * 1_000_000))
         ledger.add({kind: size})
         spent[ledger.day] = spent.get(ledger.day, 0) + size
         assert ledger.bytes_today == spent[ledger.day]
-        assert ledger.bytes_this_month == sum(size for day, size in spent.items() if day[:7] == ledger.day[:7])
-        again = CostLedger.of_text(ledger.to_text())
-        assert (again.today, again.month, again.day) == (ledger.today, ledger.month, ledger.day)
+        assert ledger.bytes_this_month == sum(
+            size for day, size in spent.items() if month_of(day) == month_of(ledger.day)
+        )
+        restored = CostLedger.of_text(ledger.to_text())
+        assert (restored.today, restored.month, restored.day) == (ledger.today, ledger.month, ledger.day)
