@@ -22,7 +22,7 @@ class CountingProxy:
     """Carries TCP connections to a port, and counts the bytes in both directions."""
 
     def __init__(self, port: int) -> None:
-        self.carried = 0
+        self.total = 0
         self._port = port
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -45,7 +45,7 @@ class CountingProxy:
         try:
             while piece := source.recv(65_536):
                 with self._lock:
-                    self.carried += len(piece)
+                    self.total += len(piece)
                 target.sendall(piece)
             target.shutdown(socket.SHUT_WR)
         except OSError:
@@ -74,22 +74,22 @@ def test_the_agent_counts_what_a_proxy_carries(
     collector.invite(device)
     device.ok("relay", "set", proxy.url, "--password-file", "-", feed=broker.add_device(device.author))
 
-    joined = carried(device)
+    joined = above_tcp(device)
     device.start("run", "--no-sensors")
     for number in range(20):
         device.ok("message", "send", "--text", f"number {number} " + "x" * 500)
     wait_until(lambda: device.queued() == 0, "all is acknowledged")
     device.end()
     costs = device.json("link")
-    month, counted = costs["month"], carried(device) - joined
-    assert proxy.carried <= counted <= proxy.carried * 1.05 + _ENDINGS
+    month, counted = costs["month"], above_tcp(device) - joined
+    assert proxy.total <= counted <= proxy.total * 1.05 + _ENDINGS
     assert month["messages"] + month.get("resends", 0) >= 20 * 500
     assert month["tcp"] >= 100 * 52
     assert costs["today"] == month
     assert "this month (" in device.ok("status")
     assert 'covey_link_month_bytes{kind="messages"}' in device.ok("metrics")
 
-    before, before_proxy = sum(month.values()), proxy.carried
+    before, before_proxy = sum(month.values()), proxy.total
     device.start("run", "--no-sensors")
     for number in range(5):
         device.ok("message", "send", "--text", f"number {number}")
@@ -98,9 +98,9 @@ def test_the_agent_counts_what_a_proxy_carries(
     device.start("run", "--no-sensors")
     wait_until(lambda: device.json("status")["relay"]["state"] == "up", "it is back")
     device.end()
-    assert sum(device.json("link")["month"].values()) >= before + proxy.carried - before_proxy
+    assert sum(device.json("link")["month"].values()) >= before + proxy.total - before_proxy
 
 
-def carried(device: Gateway) -> int:
+def above_tcp(device: Gateway) -> int:
     """Return what a device counts above TCP."""
     return sum(size for kind, size in device.json("link")["month"].items() if kind not in {"tcp", "unknown"})

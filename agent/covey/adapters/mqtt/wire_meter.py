@@ -119,12 +119,12 @@ class ConnectionMeter:
     def _seen(self) -> WireBytes:
         connected = self._connected
         mqtt = connected.received_bytes + connected.sent_bytes
-        told = _tcp_info(connected)
-        if told is None:
+        reported = _tcp_info(connected)
+        if reported is None:
             segments = 2 * (mqtt // _SEGMENT_DATA + connected.calls)
             tls = (_HANDSHAKE_BYTES + connected.calls * _RECORD_BYTES) if self._encrypted else 0
             return WireBytes(mqtt, tls, segments * (_IP_BYTES[socket.AF_INET6] + _TCP_BYTES + _TIMESTAMP_BYTES))
-        payload, segments, header = told
+        payload, segments, header = reported
         return WireBytes(mqtt, max(0, payload - mqtt), segments * header)
 
 
@@ -139,12 +139,12 @@ def _tcp_info(connected: BufferedSocket) -> tuple[int, int, int] | None:
     if not sys.platform.startswith("linux") or plain.family not in _IP_BYTES:
         return None
     try:
-        told = plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        reported = plain.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     except OSError:
         return None
-    if len(told) < _INFO.size:
+    if len(reported) < _INFO.size:
         return None
-    options, acked, received, sent_segments, received_segments = _INFO.unpack_from(told)
-    sent = _SENT.unpack_from(told)[0] if len(told) >= _SENT.size else 0
+    options, acked, received, sent_segments, received_segments = _INFO.unpack_from(reported)
+    sent = _SENT.unpack_from(reported)[0] if len(reported) >= _SENT.size else 0
     header = _IP_BYTES[plain.family] + _TCP_BYTES + (_TIMESTAMP_BYTES if options & _TIMESTAMPS else 0)
     return max(sent, acked) + received, sent_segments + received_segments, header

@@ -148,11 +148,11 @@ class CostLedger:
 def month_of(day: int) -> tuple[int, int]:
     """Return the year and the month of a day since 1970 ("chrono-Compatible Low-Level Date Algorithms", H. Hinnant)."""
     shifted = day + 719_468  # days since 1 March of the year 0
-    era, of_era = divmod(shifted, 146_097)
-    year_of_era = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    cycle, of_cycle = divmod(shifted, 146_097)
+    cycle_year = (of_cycle - of_cycle // 1_460 + of_cycle // 36_524 - of_cycle // 146_096) // 365
+    of_year = of_cycle - (365 * cycle_year + cycle_year // 4 - cycle_year // 100)
     month = (5 * of_year + 2) // 153  # from March on
-    return era * 400 + year_of_era + (month >= 10), month + 3 if month < 10 else month - 9
+    return cycle * 400 + cycle_year + (month >= 10), month + 3 if month < 10 else month - 9
 
 
 def _month_end(day: int) -> int:
