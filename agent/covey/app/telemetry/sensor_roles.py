@@ -44,13 +44,13 @@ class Sensors:
         """Sample and flush what is due; return when to be called next, in monotonic microseconds."""
         if self._wanted:
             self._wanted = False
-            self._take_sample(node)
+            self._take_sample(node, now)
             self._outflow.flush(node, now)
         if self._next_us is None or now.monotonic_us >= self._next_us:
             start = self._next_us if self._next_us is not None else now.monotonic_us
             missed = (now.monotonic_us - start) // self.interval_us
             self._next_us = start + (missed + 1) * self.interval_us
-            if self._take_sample(node):
+            if self._take_sample(node, now):
                 self._outflow.flush(node, now)
         due = self._outflow.flush_if_due(node, now)
         return self._next_us if due is None else min(self._next_us, due)
@@ -59,13 +59,17 @@ class Sensors:
         """Publish what is open."""
         self._outflow.flush(node, now)
 
-    def _take_sample(self, node: Node) -> bool:
-        """Sample unless too much waits already; return whether batches are ready."""
+    def _take_sample(self, node: Node, now: Now) -> bool:
+        """Sample unless too much waits already; return whether batches are ready.
+
+        All readings of a sample have one time: microseconds between them mean nothing, and cost a byte a reading.
+        """
         if not self._outflow.wanted(node):
             return False
         if self._outflow.full:
             return True
-        full = [self._outflow.add(name, unit, None, value) for name, unit, value in self._sample()]
+        at_us = now.monotonic_us
+        full = [self._outflow.add(name, unit, at_us, value) for name, unit, value in self._sample()]
         return any(full)
 
 

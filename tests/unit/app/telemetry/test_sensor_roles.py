@@ -8,6 +8,9 @@ import pytest
 
 from covey.app.telemetry.publisher import Publisher, telemetry_group
 from covey.app.telemetry.sensor_roles import Sensors
+from covey.core.ids import Place
+from covey.core.telemetry.decoding import read_telemetry
+from covey.core.wire.message import MessageType, read_message
 from covey.errors import DiskFullError
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from tests.fleet import Device, found
@@ -22,7 +25,7 @@ class Site:
         self.ann, self.gate = Device("ann", folder, outbox_bytes=outbox_bytes), Device("gate", folder, collects=True)
         self.group_id = found(self.ann, self.gate)
         self.said: list[str] = []
-        self.samples = 0
+        self.samples = self._looks = 0
         self._per_sample = per_sample
         self.publisher = Publisher(self, self.ann.store, telemetry_group(None), 5 * SECOND, 200)
         self.sensors = Sensors(self._sample, self.publisher, SECOND, lambda _level, line: self.said.append(line))
@@ -33,7 +36,8 @@ class Site:
 
     def monotonic_us(self) -> int:
         """Be the clock."""
-        return self.ann.now.monotonic_us
+        self._looks += 1
+        return self.ann.now.monotonic_us + 20 * self._looks  # time passes while a sample is taken
 
     def wall_us(self) -> int:
         """Be the clock."""
@@ -62,6 +66,17 @@ def test_samples_become_batches(tmp_path: Path) -> None:
     site.sensors.stop(site.ann.node, site.ann.now)
     assert site.publisher.waiting == 0
     assert site.ann.store.counters.values()["published_readings"] == 1_000
+
+
+def test_readings_of_a_sample_have_one_time(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.run(10)
+    site.sensors.stop(site.ann.node, site.ann.now)
+    queued = site.ann.store.outbox.queued(site.gate.key, Place(0), 1_000, 10_000_000)
+    messages = [read_message(raw) for _, raw in queued]
+    batches = [read_telemetry(each.body)[1] for each in messages if each.type is MessageType.TELEMETRY]
+    assert sum(batch.count for batch in batches) == 1_000
+    assert len({time for batch in batches for time in batch.times_us()}) == 10
 
 
 @pytest.mark.slow
