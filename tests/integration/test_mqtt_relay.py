@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bench.messages import link_meter
+from bench.messages.link_meter import Meter
 from broker_conf.mosquitto import Broker
+from covey.adapters.mqtt.lean_paho import paho
 from covey.adapters.mqtt.relay import MqttRelay
 from covey.errors import ConfigurationError
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayUp, Released
 from tests.integration.relay_client import RelayClient
-from tests.waiting import Patience
+from tests.waiting import Patience, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.broker
@@ -350,3 +353,35 @@ def test_a_server_that_never_answers_publishes_is_left(
     finally:
         os.kill(broker.pid or 0, signal.SIGCONT)
     device.wait_for(RelayUp)
+
+
+@pytest.fixture
+def meter(broker: Broker, tmp_path: Path) -> Iterator[tuple[Meter, Path]]:
+    """Count the packets between a device and the broker; with the file that its certificate is trusted by."""
+    chain, key = link_meter.certificate(tmp_path / "tls")
+    counting = Meter(broker.port, chain, key)
+    yield counting, chain
+    counting.close()
+
+
+def _metered(broker: Broker, meter: tuple[Meter, Path], **options: Any) -> RelayClient:
+    device = RelayClient(broker)
+    device.relay = device.another_relay(meter[0].url, ca_file=meter[1], **options)
+    return device.up()
+
+
+def test_a_device_that_sends_does_not_ping(
+    broker: Broker, meter: tuple[Meter, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1_000.0
+    monkeypatch.setattr(paho, "time_func", lambda: now_s)
+    device = _metered(broker, meter, keepalive_s=60)
+    for _ in range(5):
+        now_s += 50
+        device.send(device, b"x")
+        device.wait_for(Released)
+        device.receive()
+    assert meter[0].traffic().counts["ping"] == 0
+    now_s += 61
+    wait_until(lambda: meter[0].traffic().counts["ping"] == 2, "a silent device has pinged")
+    device.relay.stop()

@@ -11,7 +11,7 @@ WILL_DELAY_US = 42_000_000
 KEEPALIVE_S = 72
 """Keep-alive that a device announces to its relays. A relay publishes the will one and a half of these and
 `WILL_DELAY_US` after the device's last packet: 150 s after a power cut (ADR 114). A device that loses a connection
-notices within two of these. It is longer than the 70 s between batches of a minute, which could replace pings."""
+notices within two of these. It is longer than the 70 s between batches of a minute, which so replace the pings."""
 
 RESUBSCRIBE_US = 300_000_000
 """How long a relay delivers nothing, while answers are missing, before its inbox is subscribed again: for 330 bytes."""

@@ -18,7 +18,7 @@ Relays, sensors that read a broker's topics, doors that publish to one, and the 
    never frees cannot be had back otherwise (a resend within a connection is forbidden, §4.4).
 7. A will is set at CONNECT, with a delay (§3.1.3.2.2), so that a short interruption does not publish it. A clean end
    takes it back (§3.14.4).
-8. paho pings once in each keep-alive, also beside other traffic: it does not note when it has written a packet.
+8. paho pings when nothing was written, or nothing has come, for a keep-alive.
 9. A topic that we publish to again is sent as its alias (§3.3.2.3.4), for as many topics as the server allows.
 10. One thread does all network work, the caller's own (`open`, then `turn`) or one that `run` fills. Nothing that a
    server sends ends it; other threads only post to it (`posted.py`).
