@@ -104,3 +104,33 @@ def test_the_agent_counts_what_a_proxy_carries(
 def above_tcp(device: Gateway) -> int:
     """Return what a device counts above TCP."""
     return sum(size for kind, size in device.json("link")["month"].items() if kind not in {"tcp", "unknown"})
+
+
+def test_a_budget_is_kept_and_leaves_room_for_what_is_urgent(new_gateway: Callable[[str], Gateway]) -> None:
+    collector, device = new_gateway("collector"), new_gateway("device")
+    collector.ok("group", "create", "--capability", "collector")
+    collector.start("collect", "--no-sensors")
+    collector.invite(device)
+    device.ok("config", "set", "link.budget", "200 kB/day")
+    for number in range(100):
+        device.ok("message", "send", "--text", f"number {number} " + "x" * 2_500)
+    device.start("run", "--no-sensors")
+    wait_until(lambda: device.json("status")["relay"]["state"].startswith("resting"), "what fits has gone")
+    left = device.queued()
+    assert 0 < left < 100
+
+    collector.ok("message", "send", "--text", "something new")
+    device.ok("link", "open")
+    wait_until(lambda: collector.queued() == 0, "the device has acknowledged it, within its reserve")
+    assert device.queued() == left
+    device.end()
+    spent = device.json("link")
+    assert sum(spent["today"].values()) < 200_000
+    assert spent["left_bytes"] > 0
+    assert "left of 200 kB/day" in device.ok("status")
+
+
+def test_a_budget_that_pays_for_nothing_is_refused(new_gateway: Callable[[str], Gateway]) -> None:
+    device = new_gateway("device")
+    for text in ("0 kB/day", "-1 MB/month", "5 kB/day", "20 KB", "20 kB/year"):
+        assert "link.budget" in device.fails("config", "set", "link.budget", text, code=78)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from covey.core.link.budget import link_budget
 from covey.core.link.connect_windows import connect_schedule
 from covey.limits.actions import MAXIMUM_ACTIONS
 from covey.limits.group import MAXIMUM_LABEL_BYTES
@@ -99,6 +100,12 @@ class LinkConfig:
         "when to connect to the relays: always, every 1h (10m to 7d), or at 02:00 (UTC)",
         "every 1h",
         check=connect_schedule,
+    )
+    budget: str = _setting(
+        "",
+        "what all traffic with the relays may cost, for example 1 MB/month or 20 kB/day; empty: no limit",
+        "1 MB/month",
+        check=link_budget,
     )
 
 

@@ -445,7 +445,9 @@ class Node:
 
 def kind_of_outgoing(outgoing: Outgoing) -> str:
     """Return what an envelope costs bytes for (`link/costs.py`)."""
-    entry = outgoing.entry
-    if entry is None:
-        return kind_of(outgoing.kind)
-    return RESENDS if entry.sends else kind_of(type_of(entry.message))
+    return RESENDS if outgoing.entry is not None and outgoing.entry.sends else purpose_of(outgoing)
+
+
+def purpose_of(outgoing: Outgoing) -> str:
+    """Return the kind of an envelope's message, whether or not it went before."""
+    return kind_of(outgoing.kind if outgoing.entry is None else type_of(outgoing.entry.message))

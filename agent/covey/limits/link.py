@@ -149,3 +149,18 @@ NOTED_US = 600_000_000
 
 NOTED_BYTES = 1_024
 """A smaller change of the count waits."""
+
+BUDGET_BYTES_A_DAY_MIN = 10_000
+"""Smallest `link.budget`: a connection with a full TLS handshake and a heartbeat, twice, since one may fail."""
+
+BUDGET_MARGIN_BYTES = 2_000
+"""What of a budget is kept for the end of a connection, at least: what is under way, and the count of one second."""
+
+WINDOW_COST_BYTES = 5_000
+"""What a window is expected to cost: connecting with a full TLS handshake, a beat, and its headers."""
+
+BUDGET_GRANTED_PART = 100
+"""The part of a budget that may be counted before the count is noted again: so much a power cut costs at most."""
+
+METERED_WINDOW = 8
+"""Deliveries that a relay may send without an answer to a device with a budget: few are under way when it ends."""

@@ -351,6 +351,8 @@ class Connection:
         if self._meter is not None and (now := time.monotonic()) >= self._metered_s + _METER_S:
             self._metered_s = now
             self._meter.look()
+            if self._settings.meter.exhausted and isinstance(self._state, Up):
+                self.close()
         self._keep_deadlines()
 
     def _patience_s(self) -> float:

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from covey.core.presence.heartbeat import LastWill
 
 
+_EXHAUSTED_S = 1.0
+"""How often a relay looks whether it may connect again where nothing may be spent."""
+
+
 class MqttRelay:
     """One MQTT 5 broker and our inbox on it, always reconnected."""
 
@@ -209,6 +213,8 @@ class MqttRelay:
     def _run(self, deliver: Callable[[RelayEvent], None]) -> None:
         for generation in itertools.count(1):
             self._wanted.wait()
+            while self._settings.meter.exhausted and not self._stopping.is_set():
+                self._stopping.wait(_EXHAUSTED_S)
             self._pausing.clear()
             will = self._will
             connection = Connection(

@@ -76,11 +76,24 @@ class WireMeter:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._bytes = WireBytes()
+        self._left: int | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing more may be carried."""
+        return self._left is not None and self._left <= 0
+
+    def allow(self, left: int | None) -> None:
+        """Allow so many bytes from now on; None: any number. What is not taken yet counts against them."""
+        with self._lock:
+            self._left = None if left is None else left - self._bytes.total
 
     def note(self, more: WireBytes) -> None:
         """Add some."""
         with self._lock:
             self._bytes += more
+            if self._left is not None:
+                self._left -= more.total
 
     def take(self) -> WireBytes:
         """Return what was noted since the last time."""

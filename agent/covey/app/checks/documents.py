@@ -207,13 +207,17 @@ class WrittenStatus:
 class LinkStatus:
     """When this device connects to its relays, and what that costs, all headers included."""
 
-    connect: Annotated[str, Says(description="`link.connect`")]
+    connect: Annotated[str, Says(description="`link.connect`, or the windows that the budget pays for")]
     next_seconds: Annotated[Age | None, Says(description="seconds until the next window; null: none is awaited")]
     today: Annotated[dict[str, Count], Says(description="bytes of today (UTC) by kind, both directions")]
     month: Annotated[dict[str, Count], Says(description="bytes of this month (UTC) by kind")]
     forecast_bytes: Annotated[
         Count | None, Says(description="cost of the month if it continues as so far; null: counted for less than 6 h")
     ]
+    budget: Annotated[str, Says(description="`link.budget`; empty: none")] = ""
+    left_bytes: Annotated[
+        Count | None, Says(description="what is left of this day's or month's budget; null: no budget")
+    ] = None
 
 
 _ALWAYS = LinkStatus("always", None, {}, {}, None)

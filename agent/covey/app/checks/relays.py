@@ -14,7 +14,8 @@ from covey.adapters.services import hint_for
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
 from covey.app.loop.link_windows import RESTING
 from covey.app.loop.takeovers import CopySign, seen_cuts
-from covey.app.wording import count, duration
+from covey.app.wording import count, duration, size_text
+from covey.core.link.budget import link_budget
 
 if TYPE_CHECKING:
     from covey.adapters.keys.relay_credential import RelayAccount
@@ -104,6 +105,25 @@ def duplicate(device: Examined) -> Iterator[Seen]:
         )
     else:
         yield ok("no other device signs in as this one")
+
+
+def budget(device: Examined) -> Iterator[Seen]:
+    """Whether this device's link stays within its budget."""
+    link = device.status.link
+    if link.left_bytes is None:
+        yield Level.SKIPPED, "this device has no budget for its link", ""
+        return
+    hint = "see what costs most: covey link; then lengthen sensors.interval_seconds or telemetry.batch_seconds"
+    plan = link_budget(link.budget)
+    assert plan is not None
+    if not link.left_bytes:
+        yield error(f"the budget of {link.budget} is used up: messages wait", hint)
+    elif plan.monthly and (link.forecast_bytes or 0) > plan.bytes:
+        yield warning(f"{link.budget} will be used up early: forecast {size_text(link.forecast_bytes or 0)}", hint)
+    elif link.left_bytes < plan.bytes // 10:
+        yield warning(f"{size_text(link.left_bytes)} left of {link.budget}", hint)
+    else:
+        yield ok(f"{size_text(link.left_bytes)} left of {link.budget}")
 
 
 _CERTIFICATE_DAYS = 30

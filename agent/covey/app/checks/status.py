@@ -31,6 +31,7 @@ from covey.app.content.status import content_status
 from covey.app.device.carriage import announced_payloads, fits, too_large
 from covey.app.device.known_labels import own_label
 from covey.app.device.pins import somebody_is_pinned
+from covey.app.device.relay_access import schedule_of
 from covey.app.device.storage_writes import lately_written
 from covey.app.documents import DAY_S
 from covey.app.loop.link_costs import noted_costs
@@ -43,6 +44,7 @@ from covey.app.wording import count
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import MAILBOX
 from covey.core.ids import DeviceKey, device_name, labelled_name, printable
+from covey.core.link.budget import link_budget
 from covey.core.link.costs import KINDS
 from covey.core.link.queued import MessageClass
 from covey.core.membership.agreement import agreement, agreement_on_history
@@ -152,6 +154,7 @@ def own_condition(device: Device) -> OwnCondition:
             *(["the disk that holds the state is read-only"] if device.folder.state_file.is_read_only() else []),
             *(["no network cable is plugged in, and no Wi-Fi connected"] if unplugged else []),
             *_troubles(relay, relays, outbox, running=running),
+            *_troubles_of_budget(link_status(device, now_us)),
             *troubles_of_vault(store, DeviceLabels(device.node.groups.joined()), now_us),
             *troubles_of_quarantine(store.quarantine.parties(), DeviceLabels(device.node.groups.joined())),
             *_troubles_of_groups(device),
@@ -208,13 +211,26 @@ def status_of(device: Device) -> Status:
 
 def link_status(device: Device, now_us: int) -> LinkStatus:
     """Return when a device connects to its relays, and what that costs."""
-    costs = noted_costs(device.store, Now(device.clock.monotonic_us(), now_us))
-    spent = _in_order(costs.today), _in_order(costs.month), costs.forecast(now_us)
-    connect = device.config.link.connect
-    if connect == "always":
-        return LinkStatus(connect, None, *spent)
+    link, schedule = device.config.link, schedule_of(device.config.link)
+    costs, budget = noted_costs(device.store, Now(device.clock.monotonic_us(), now_us)), link_budget(link.budget)
     noted, _ = device.store.conditions.values().get(NEXT_WINDOW, ("", 0))
-    return LinkStatus(connect, max(0, int(noted) - now_us) // 1_000_000 if noted else None, *spent)
+    planned = (
+        link.connect if schedule is None or link.connect != "always" else f"every {schedule.every_us // 60_000_000}m"
+    )
+    return LinkStatus(
+        planned,
+        max(0, int(noted) - now_us) // 1_000_000 if noted and schedule is not None else None,
+        _in_order(costs.today),
+        _in_order(costs.month),
+        costs.forecast(now_us),
+        link.budget,
+        None if budget is None else budget.left(costs),
+    )
+
+
+def _troubles_of_budget(link: LinkStatus) -> Iterator[str]:
+    if link.left_bytes == 0:
+        yield f"the budget of {link.budget} is used up: messages wait for the next {link.budget.partition('/')[2]}"
 
 
 def _in_order(counted: Mapping[str, int]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.clock import PROGRAM_S
 from covey.core.wire.topics import inbox_topic
 from covey.errors import ConfigurationError
-from covey.limits.link import SESSION_S
+from covey.limits.link import METERED_WINDOW, SESSION_S
 
 if TYPE_CHECKING:
     from covey.adapters.mqtt.relay import MqttRelay
@@ -15,11 +15,24 @@ if TYPE_CHECKING:
     from covey.adapters.mqtt.wire_meter import WireMeter
     from covey.adapters.state_folder import StateFolder
     from covey.app.device.device import Device
-    from covey.config.schema import Config
+    from covey.config.schema import Config, LinkConfig
     from covey.core.crypto import Identity
+    from covey.core.link.connect_windows import ConnectSchedule
+
+WINDOW = 200
+"""Publishes, and deliveries, of a relay without an answer."""
 
 REFUSED_S = 30.0
 """Before a relay that has refused us is asked again."""
+
+
+def schedule_of(link: LinkConfig) -> ConnectSchedule | None:
+    """Return when a device connects by its settings; None: always."""
+    from covey.core.link.budget import link_budget
+    from covey.core.link.connect_windows import connect_schedule
+
+    schedule, budget = connect_schedule(link.connect), link_budget(link.budget)
+    return budget.schedule() if schedule is None and budget is not None else schedule
 
 
 def make_relays(
@@ -41,9 +54,8 @@ def make_relays(
     """
     from covey.adapters.keys.relay_credential import accounts
     from covey.adapters.mqtt.relay import MqttRelay
-    from covey.core.link.connect_windows import connect_schedule
 
-    schedule = connect_schedule(config.link.connect)
+    schedule = schedule_of(config.link)
     session_s = SESSION_S if schedule is None else max(SESSION_S, 3 * schedule.longest_us // 1_000_000)
     return [
         MqttRelay(
@@ -60,6 +72,7 @@ def make_relays(
             certified=certified,
             meter=meter,
             session_expiry_s=session_s,
+            window=METERED_WINDOW if config.link.budget else WINDOW,
         )
         for account in accounts(folder, config)
     ]

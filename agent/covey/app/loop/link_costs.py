@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from covey.core.link.budget import WINDOW
 from covey.core.link.costs import MQTT, TCP, TLS, CostLedger
-from covey.limits.link import GRANTED_BYTES, GRANTED_PART, NOTED_BYTES, NOTED_US
+from covey.limits.link import BUDGET_GRANTED_PART, GRANTED_BYTES, GRANTED_PART, NOTED_BYTES, NOTED_US, WINDOW_COST_BYTES
 
 if TYPE_CHECKING:
     from covey.adapters.mqtt.wire_meter import WireMeter
     from covey.adapters.sqlite.store import SqliteStore
+    from covey.core.link.budget import Budget
     from covey.core.node import Node
     from covey.core.now import Now
 
 _CONDITION = "link cost"
+_CARRYING_BYTES = 200
+"""Topic, TLS record, headers, and the relay's answer with its own."""
 _ENDING_BYTES = 2_000
 """The last beat and the end of the connections come after the last note."""
 
@@ -32,14 +36,19 @@ def noted_costs(store: SqliteStore, now: Now) -> CostLedger:
 class LinkCosts:
     """Implements `runtime.AgentRole`."""
 
-    def __init__(self, store: SqliteStore, meter: WireMeter, now: Now) -> None:
+    def __init__(self, store: SqliteStore, meter: WireMeter, now: Now, budget: Budget | None = None) -> None:
         """Continue where the last process has ended."""
+        self._budget = budget
         self._store = store
         self._meter = meter
         self._ledger = CostLedger.of_text(store.conditions.values().get(_CONDITION, ("", 0))[0], ended=False)
         self._ledger.roll(now)
+        if budget is not None:
+            meter.allow(budget.left(self._ledger))
         self._noted_bytes = self._ledger.bytes_this_month
         self._look_us = self._noted_us = now.monotonic_us
+        self._unseen = 0
+        """Bytes that were allowed since the last look at the wire."""
         self._ahead = 0
         """Bytes of envelopes that were handed over, and not seen on the wire yet."""
 
@@ -51,9 +60,28 @@ class LinkCosts:
             grown = self._ledger.bytes_this_month - self._noted_bytes
             overdue = now.monotonic_us >= self._noted_us + NOTED_US and abs(grown) >= NOTED_BYTES
             chunk = max(GRANTED_BYTES, self._ledger.bytes_this_month // GRANTED_PART)
+            if self._budget is not None:
+                chunk = min(chunk, max(1, self._budget.bytes_a_day // BUDGET_GRANTED_PART))
             if self._ledger.bytes_this_month > self._ledger.granted - chunk // 4 or overdue:
                 self._note(now, chunk)
         return None
+
+    def may_spend(self, kind: str, size: int, now: Now) -> bool:
+        """Say whether a message of a kind may go now, with what carries it: it waits otherwise."""
+        budget, more = self._budget, self._unseen + size + _CARRYING_BYTES
+        if budget is None or budget.may_spend(kind, more, self._ledger, now):
+            self._unseen = more
+            return True
+        return False
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing more may be spent in this period."""
+        return self._budget is not None and not self._budget.left(self._ledger)
+
+    def may_open(self, now: Now) -> bool:
+        """Say whether another window may be opened."""
+        return self._budget is None or self._budget.may_spend(WINDOW, WINDOW_COST_BYTES, self._ledger, now)
 
     def stop(self, node: Node, now: Now) -> None:
         """Note what was counted; what follows is granted: the end of the connections."""
@@ -72,6 +100,10 @@ class LinkCosts:
         rest, self._ahead = max(0, -self._ahead), max(0, self._ahead)
         self._ledger.add(envelopes)
         self._ledger.add({MQTT: rest, TLS: wire.tls, TCP: wire.tcp})
+        if wire.mqtt:
+            self._unseen = 0
+        if self._budget is not None:
+            self._meter.allow(self._budget.left(self._ledger))
 
     def _note(self, now: Now, chunk: int) -> None:
         ledger = self._ledger

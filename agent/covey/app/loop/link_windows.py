@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from covey.adapters.sqlite.store import SqliteStore
+    from covey.app.loop.link_costs import LinkCosts
     from covey.app.loop.relays import Relays
     from covey.core.link.connect_windows import ConnectWindows
     from covey.core.node import Node
@@ -33,8 +34,11 @@ def ask_for_window(store: SqliteStore, now: Now) -> None:
 class LinkWindows:
     """Has the relays rest between windows. `busy` says whether something needs a connection until it is done."""
 
-    def __init__(self, windows: ConnectWindows, store: SqliteStore, relays: Relays, busy: Callable[[], bool]) -> None:
+    def __init__(
+        self, windows: ConnectWindows, store: SqliteStore, relays: Relays, busy: Callable[[], bool], costs: LinkCosts
+    ) -> None:
         self._windows = windows
+        self._costs = costs
         self._store = store
         self._relays = relays
         self._busy = busy
@@ -59,7 +63,10 @@ class LinkWindows:
         """Open or close a window where that is due; return when to be called next, in monotonic microseconds."""
         windows, awaits = self._windows, node.state.windows.awaits_answer
         due = now.monotonic_us >= windows.next_deadline(now, awaits_answer=awaits)
-        is_open = windows.turn(now, awaits_answer=awaits, busy=due and windows.is_open and self._busy())
+        busy = due and windows.is_open and self._busy()
+        if windows.is_open or not due or self._costs.may_open(now):
+            windows.turn(now, awaits_answer=awaits, busy=busy)
+        is_open = windows.is_open and not self._costs.exhausted
         node.state.presence.next_window_us = windows.next_us(now)
         if is_open is not self._is_open:
             if self._is_open is not None:

@@ -16,12 +16,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
+from covey.app.device.relay_access import schedule_of
 from covey.errors import GroupDestroyedError, StorageError
 
 if TYPE_CHECKING:
     from covey.adapters.broker.authority import Authority
     from covey.adapters.systemd import Systemd
     from covey.app.device.device import Device
+    from covey.app.loop.link_costs import LinkCosts
     from covey.app.loop.link_windows import LinkWindows
     from covey.app.loop.pairing_host import PairingHost
     from covey.app.loop.relays import Relays
@@ -50,7 +52,7 @@ def wait_until(
     while not done():
         relay_lock = None if device.folder.locks.agent_runs() else device.folder.locks.relay()
         if relay_lock is None:
-            if device.config.link.connect != "always" and not asked:
+            if not asked and schedule_of(device.config.link) is not None:
                 asked = True
                 _ask_for_window(device)
             _sleep(_POLL_S, sign)
@@ -98,19 +100,18 @@ def _authority_roles(device: Device) -> list[AgentRole]:
     return [MemberAccounts(held, device.store, report)]
 
 
-def _windows(device: Device, relays: Relays) -> LinkWindows | None:
-    from covey.core.link.connect_windows import ConnectWindows, connect_schedule
-
-    schedule = connect_schedule(device.config.link.connect)
+def _windows(device: Device, relays: Relays, costs: LinkCosts) -> LinkWindows | None:
+    schedule = schedule_of(device.config.link)
     if schedule is None:
         return None
     from covey.app.loop.link_windows import LinkWindows
+    from covey.core.link.connect_windows import ConnectWindows
 
     def pairs() -> bool:
         return device.store.pairings.any_to_look_after() or bool(device.store.joins.pending())
 
     windows = ConnectWindows(schedule, device.node.identity.signing_public, device.now())
-    return LinkWindows(windows, device.store, relays, pairs)
+    return LinkWindows(windows, device.store, relays, pairs, costs)
 
 
 def _sleep(seconds: float, sign: Callable[[], bool]) -> None:
@@ -147,6 +148,7 @@ def speak_with_relay(
     from covey.app.loop.pairing_role import PairingWhenInvited
     from covey.app.loop.relays import Relays
     from covey.app.loop.runtime import Runtime
+    from covey.core.link.budget import link_budget
 
     presence_us = 0 if supervisor is None else int(device.config.presence.interval_seconds * 1e6)
     refused_s = _FRESH_REFUSED_S if device.fresh_account else REFUSED_S
@@ -155,7 +157,8 @@ def speak_with_relay(
     relays = Relays(
         make_relays(device.folder, device.config, device.node.identity, refused_s, earliest, certified, meter)
     )
-    windows = None if supervisor is None else _windows(device, relays)
+    costs = LinkCosts(device.store, meter, device.now(), link_budget(device.config.link.budget))
+    windows = None if supervisor is None else _windows(device, relays, costs)
     teardown = GroupTeardown(device.store)
 
     def pairing_host() -> PairingHost:
@@ -165,7 +168,6 @@ def speak_with_relay(
 
     pairing = PairingWhenInvited(device.store, pairing_host)
     own_roles: list[AgentRole] = [KeyReload(device.folder.noise_keys, device.store, report)]
-    costs = LinkCosts(device.store, meter, device.now())
     own_roles.append(costs)
     if supervisor is not None:
         interval_us, outbox_bytes = int(device.config.keys.rotation_days * 86_400e6), device.config.outbox.maximum_bytes
@@ -185,6 +187,7 @@ def speak_with_relay(
         pairing.receive,
         fresh_account=device.fresh_account,
         windows=windows,
+        may_spend=costs.may_spend,
     )
     device.waking.follow(runtime.wake)
     with stop_signals() as stopping:

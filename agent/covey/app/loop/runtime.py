@@ -43,7 +43,7 @@ from covey.core.membership.events import (
     RemovedFromGroup,
     VoteCast,
 )
-from covey.core.node import Node
+from covey.core.node import Node, purpose_of
 from covey.core.now import Now
 from covey.core.wire.topics import is_rendezvous
 from covey.errors import ConstraintError, DamagedStateError, StorageError
@@ -116,12 +116,15 @@ class Runtime:
         *,
         fresh_account: bool = False,
         windows: LinkWindows | None = None,
+        may_spend: Callable[[str, int, Now], bool] = lambda _kind, _size, _now: True,
     ) -> None:
         """Begin with nothing connected; a relay may not know a `fresh_account` yet, which is no warning.
 
-        With `windows` the relays are connected in these only.
+        With `windows` the relays are connected in these only. `may_spend(kind, bytes, now)` says what the budget
+        allows.
         """
         self._windows = windows
+        self._may_spend = may_spend
         self._store = store
         self._fresh_account = fresh_account
         self._rendezvous = rendezvous
@@ -418,6 +421,10 @@ class Runtime:
         too_large: list[Outgoing] = []
         with self._store.reading():
             for outgoing in self.node.envelopes_to_send(now):
+                if not self._may_spend(purpose_of(outgoing), len(outgoing.envelope), now):
+                    if outgoing.entry is None:
+                        continue  # it is made again when it is due next
+                    break  # orders and alarms come first, so they wait for nothing that does not fit
                 retries = self.node.retries(outgoing)
                 result = self._relays.send(outgoing, retries, now.monotonic_us)
                 if result is PublishRefusal.NOT_NOW:

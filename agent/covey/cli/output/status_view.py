@@ -107,6 +107,8 @@ def cost_line(link: LinkStatus) -> str:
     most = sorted(link.month, key=link.month.__getitem__, reverse=True)[:_COSTLY]
     split = ", ".join(f"{kind} {link.month[kind] * 100 // month} %" for kind in most)
     text = f"{size_text(today)} today, {size_text(month)} this month ({split})"
+    if link.left_bytes is not None:
+        text += f"; {size_text(link.left_bytes)} left of {link.budget}"
     return text if link.forecast_bytes is None else f"{text}; forecast {size_text(link.forecast_bytes)}"
 
 

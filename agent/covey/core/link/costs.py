@@ -122,7 +122,7 @@ class CostLedger:
 
     def forecast(self, wall_us: int) -> int | None:
         """Return the month's cost if it continues as so far; None in the first hours of counting."""
-        began_us, ends_us = self.began * _DAY_US, _month_end(self.day) * _DAY_US
+        began_us, ends_us = self.began * _DAY_US, month_ends(self.day) * _DAY_US
         counted_us = wall_us - began_us
         if counted_us < 6 * _STEP_US:
             return None
@@ -155,7 +155,13 @@ def month_of(day: int) -> tuple[int, int]:
     return cycle * 400 + cycle_year + (month >= 10), month + 3 if month < 10 else month - 9
 
 
-def _month_end(day: int) -> int:
+def month_begins(day: int) -> int:
+    """Return the first day of a day's month."""
+    month = month_of(day)
+    return next(each for each in range(day, day - 31, -1) if month_of(each - 1) != month)
+
+
+def month_ends(day: int) -> int:
     """Return the first day of the month after a day's."""
     month = month_of(day)
     return next(each for each in range(day + 1, day + 32) if month_of(each) != month)
