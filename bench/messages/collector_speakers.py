@@ -134,7 +134,7 @@ class Speaker:
             message = read_message(opened.message)
         if message.type is MessageType.LINK:
             link = LinkKey.from_wire(message.author, message.body)
-            kept = KeptKey.of(link, self.identity.noise.current, secrets.token_bytes(24))
+            kept = KeptKey.of(link, self.identity.signing_public, self.identity.noise.current, secrets.token_bytes(24))
             self._kept[link.tag] = kept
             received = SequenceSet().add(message.link_seq)
             answer = Acknowledgement(message.incarnation, received, {message.link_seq: imprint_of(message.raw)})

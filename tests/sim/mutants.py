@@ -31,7 +31,7 @@ from covey.core.group.messages import Bundle, GroupSend
 from covey.core.group.policy import Action, Vote
 from covey.core.group.resolver import Step
 from covey.core.group.revocation import Revoke
-from covey.core.ids import DeviceKey, NoisePublic, Place
+from covey.core.ids import DeviceKey, Incarnation, NoisePublic, Place
 from covey.core.link import queued as lanes_module
 from covey.core.link import sealer as sealer_module
 from covey.core.link import send_queue as send_queue_module
@@ -189,11 +189,11 @@ def _same_nonce(message: bytes, address: NoisePublic, _ephemeral_secret: bytes, 
     return seal(message, address, bytes(range(32)), bytes(24))
 
 
-def _keys_of_an_incarnation() -> Callable[[SendingLinks], LinkKey]:
+def _keys_of_an_incarnation() -> Callable[[SendingLinks, DeviceKey, Incarnation], LinkKey]:
     """Draw, in each life of a device, the keys of the one before: their counters begin anew."""
     drawn: WeakKeyDictionary[SendingLinks, int] = WeakKeyDictionary()
 
-    def draw(links: SendingLinks) -> LinkKey:
+    def draw(links: SendingLinks, _recipient: DeviceKey, _incarnation: Incarnation) -> LinkKey:
         drawn[links] = drawn.get(links, 0) + 1
         content = hashlib.blake2b(links._author + bytes([drawn[links]]), digest_size=48).digest()
         return LinkKey(links._author, content[:16], Secret(content[16:]))

@@ -196,9 +196,10 @@ class Device {
   /** True where the message is held until it has landed; `release` is called then. */
   receive(envelope, release) {
     const opened = envelopes.open(envelope, this.identity.noise.map(each => each.secret), tag => this.givenKeys.find(tag)?.key)
-    const linked = opened.tag && this.givenKeys.find(opened.tag).author
-    const message = linked && messages.isNote(opened.message)
-      ? messages.readNote(opened.message, bytesOf(linked), this.identity.key) : messages.readMessage(opened.message)
+    const given = opened.tag && this.givenKeys.find(opened.tag)
+    const linked = given && given.author
+    const plain = given ? messages.restored(opened.message, { ...given, author: bytesOf(linked) }, this.identity.key) : opened.message
+    const message = linked && messages.isNote(plain) ? messages.readNote(plain, bytesOf(linked), this.identity.key) : messages.readMessage(plain)
     const author = hexOf(message.author)
     if (linked && linked !== author) throw new Refused('decryption')
     if (!message.recipient.equals(this.identity.key)) throw new Refused('not_for_us')

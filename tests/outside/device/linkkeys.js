@@ -101,14 +101,15 @@ class GivenLinkKeys {
     }
   }
 
-  /** {author, key}, or null where nobody has told that tag */
+  /** {author, key, groupId, incarnation}, the last two where its short messages imply them; null where nobody has told that tag */
   find(tag) {
     const name = hexOf(tag)
     if (!this.opened.has(name)) {
       const found = this.store.get('linkkey/' + name)
       if (!found) return null
       const { message } = envelopes.open(Buffer.from(found.box, 'hex'), this.identity.noise.map(each => each.secret))
-      this.opened.set(name, { author: found.author, key: readLink(message)[1] })
+      const [, linkKey, groupId, incarnation] = readLink(message)
+      this.opened.set(name, { author: found.author, key: linkKey, groupId, incarnation })
     }
     return this.opened.get(name)
   }

@@ -48,6 +48,14 @@ function readMessage(bytes) {
 }
 
 const NOTES = new Set(['ACK', 'PRESENCE'])
+/** The message of a short one, which came under a link key that implies author, group and incarnation; else the bytes as they are */
+function restored(bytes, { author, groupId, incarnation }, recipient) {
+  if (bytes[0] !== 0x86 || !groupId) return bytes
+  const shapes = [exactly(64), integer(0, 255), sequence, sequence, uint63, octets(MAXIMUM_MESSAGE_BYTES)]
+  const [mark, number, ...rest] = tuple(...shapes)(read(bytes, MAXIMUM_MESSAGE_BYTES))
+  return encode([mark, encode([1, number, author, recipient, groupId, incarnation, ...rest])])
+}
+
 /** What came under a link key: an array of two is a message. */
 const isNote = bytes => bytes[0] !== 0x82
 const writeNote = (type, heads, body) => encode([TYPES[type], heads, body])
@@ -113,7 +121,12 @@ function readResumption(bytes) {
   return found
 }
 
-const readLink = bytes => structure(read(bytes, 64), [exactly(16), exactly(32)])[0]
+function readLink(bytes) {
+  const shapes = [exactly(16), exactly(32), exactly(32), exactly(8)]
+  const value = read(bytes, 128)
+  const named = Array.isArray(value) && value.length > 2 && Buffer.isBuffer(value[2])
+  return structure(value, named ? shapes : shapes.slice(0, 2))[0]
+}
 const readForward = bytes => structure(read(bytes, 4160), [key, octets(4096)])[0]
 const readEphemeral = bytes => structure(read(bytes, 1040), [uint63, octets(1024)])[0]
 
@@ -197,6 +210,6 @@ const readGroupManifests = bytes => {
 
 module.exports = {
   NAMES, Presences, TYPES, UNSEQUENCED, ZEROS, announcement, inSet, isNote, noiseKey, readAcknowledgement, readEphemeral, readForward, readGroupManifests,
-  readHeads, readJoin, readLink, readLoss, readMessage, readNote, readPresence, readPull, readResumption, writeMessage,
+  readHeads, readJoin, readLink, readLoss, readMessage, readNote, readPresence, readPull, readResumption, restored, writeMessage,
   writeNote,
 }

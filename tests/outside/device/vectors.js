@@ -55,7 +55,12 @@ function checkEnvelopes() {
     })
   }
   for (const entry of links.links) {
-    count.entry(entry, () => messages.readLink(octets(entry, 'bytes')), found => [found, [entry.tag, entry.key]])
+    count.entry(entry, () => messages.readLink(octets(entry, 'bytes')), found => [found, [entry.tag, entry.key, ...entry.named]])
+  }
+  for (const entry of links.shorts) {
+    const [raw, author, recipient, groupId, incarnation] = ['bytes', 'author', 'recipient', 'group', 'incarnation'].map(name => octets(entry, name))
+    const read = () => messages.readMessage(messages.restored(raw, { author, groupId, incarnation }, recipient))
+    count.entry(entry, read, message => [message.raw, octets(entry, 'message')])
   }
   for (const entry of links.notes) {
     const raw = octets(entry, 'bytes')

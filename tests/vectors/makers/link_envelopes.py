@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from covey.core import crypto
-from covey.core.ids import GroupId
+from covey.core.ids import GroupId, Incarnation, LinkSeq
 from covey.core.wire import envelope
-from covey.core.wire.message import Acknowledgement, MessageType
+from covey.core.wire.cbor import decode
+from covey.core.wire.message import Acknowledgement, MessageType, write_message
 from covey.core.wire.note import write_note
 from covey.core.wire.sequences import SequenceSet
-from tests.vectors.makers.cast import INCARNATION, cbor, flip, seeded
+from covey.core.wire.short import Implied, shorten
+from tests.vectors.makers.cast import ALICE, BOB, INCARNATION, cbor, flip, seeded
 
 _KEY = seeded("link key")
 _TAG = seeded("link tag", 16)
@@ -56,20 +58,30 @@ def _refused() -> list[tuple[str, str, bytes]]:
     ]
 
 
+_NAMED = (seeded("link group"), seeded("link incarnation", 8))
+_BARE_BYTES = 64
+"""No LINK without a group and an incarnation is longer."""
+
+
 def _links() -> list[dict[str, Any]]:
     rows: list[tuple[str, str | None, bytes]] = [
         ("a tag and a key", None, cbor([_TAG, _KEY])),
+        ("a tag, a key, a group and an incarnation", None, cbor([_TAG, _KEY, *_NAMED])),
+        ("a group without an incarnation", "malformed", cbor([_TAG, _KEY, _NAMED[0]])),
+        ("a group of 16 bytes", "malformed", cbor([_TAG, _KEY, _NAMED[0][:16], _NAMED[1]])),
+        ("an incarnation of 9 bytes", "malformed", cbor([_TAG, _KEY, _NAMED[0], _NAMED[1] + b"\x00"])),
         ("tag of 15 bytes", "malformed", cbor([_TAG[:15], _KEY])),
         ("key of 31 bytes", "malformed", cbor([_TAG, _KEY[:31]])),
         ("key of 33 bytes", "malformed", cbor([_TAG, _KEY + b"\x00"])),
         ("key as text", "malformed", cbor([_TAG, "x" * 32])),
         ("a field missing", "malformed", cbor([_TAG])),
-        ("a field too many", "malformed", cbor([_TAG, _KEY, 0])),
-        ("longer than any", "limit", cbor([_TAG, bytes(64)])),
+        ("a field too many", "malformed", cbor([_TAG, _KEY, *_NAMED, 0])),
+        ("longer than any", "limit", cbor([_TAG, bytes(128)])),
     ]
     return [
         {"name": name, "bytes": body.hex(), "code": code}
         | ({"tag": _TAG.hex(), "key": _KEY.hex()} if code is None else {})
+        | ({"named": [each.hex() for each in _NAMED if len(body) > _BARE_BYTES]} if code is None else {})
         for name, code, body in rows
     ]
 
@@ -111,6 +123,46 @@ def _notes() -> list[dict[str, Any]]:
     return rows + [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in refused]
 
 
+def _shorts() -> list[dict[str, Any]]:
+    implied = Implied(ALICE.signing_public, BOB.signing_public, GroupId(_NAMED[0]), Incarnation(_NAMED[1]))
+    place = LinkSeq(301)
+    names = implied.recipient, implied.group_id, implied.incarnation
+    rows: list[tuple[str, str | None, bytes, bytes]] = []
+    for name, kind, body in (
+        ("telemetry", MessageType.TELEMETRY, seeded("body", 50)),
+        ("a blob without content", MessageType.BLOB, b""),
+    ):
+        message = write_message(ALICE, kind, *names, 1_000, place, 1_800_000_000_000_000, body)
+        rows.append((name, None, message, shorten(message, implied) or b""))
+    good = rows[0][-1]
+    signature, kind_number, *rest = decode(good, 1_000)
+    other = flip(signature, 0)
+    rows += [
+        ("a signature of another message", "signature", b"", cbor([other, kind_number, *rest])),
+        ("another link sequence", "signature", b"", cbor([signature, kind_number, rest[0], rest[1] + 1, *rest[2:]])),
+        ("a signature of 63 bytes", "malformed", b"", cbor([signature[:63], kind_number, *rest])),
+        ("type beyond 255", "malformed", b"", cbor([signature, 256, *rest])),
+        ("link sequence beyond 40 bits", "malformed", b"", cbor([signature, kind_number, rest[0], 2**40, *rest[2:]])),
+        ("body as text", "malformed", b"", cbor([signature, kind_number, *rest[:3], "x"])),
+        ("a field missing", "malformed", b"", cbor([signature, kind_number, *rest[:3]])),
+        ("a field too many", "malformed", b"", cbor([signature, kind_number, *rest, 0])),
+        ("a byte after it", "malformed", b"", good + b"\x00"),
+    ]
+    known = {
+        name: value.hex()
+        for name, value in (
+            ("author", implied.author),
+            ("recipient", implied.recipient),
+            ("group", implied.group_id),
+            ("incarnation", implied.incarnation),
+        )
+    }
+    return [
+        {"name": name, **known, "message": message.hex(), "bytes": raw.hex(), "code": code}
+        for name, code, message, raw in rows
+    ]
+
+
 def make() -> dict[str, Any]:
     """Return the file."""
     messages = [
@@ -134,10 +186,11 @@ def make() -> dict[str, Any]:
     ]
     vectors += [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in _refused()]
     return {
-        "about": "Section 4. The reader holds this key, by this tag; `links` are bodies of LINK, `notes` plaintexts.",
+        "about": "Section 4. The reader holds this key, by this tag; `links` are bodies of LINK, the rest plaintexts.",
         "key": _KEY.hex(),
         "tag": _TAG.hex(),
         "vectors": vectors,
         "links": _links(),
         "notes": _notes(),
+        "shorts": _shorts(),
     }

@@ -26,8 +26,8 @@ from covey.adapters.mqtt.watched_relay import (
     Observation,
 )
 from covey.core.ids import KEY_BYTES, DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, from_hex, printable
+from covey.core.link.link_keys import LinkKey
 from covey.core.telemetry.decoding import read_telemetry
-from covey.core.wire import cbor
 from covey.core.wire.envelope import LinkEnvelope, read_envelope
 from covey.core.wire.heads import of_manifests
 from covey.core.wire.message import (
@@ -40,6 +40,7 @@ from covey.core.wire.message import (
     read_message,
 )
 from covey.core.wire.note import is_note, read_note
+from covey.core.wire.short import is_short, restore
 from covey.core.wire.topics import inbox_topic
 from covey.errors import DecryptionError, MalformedError, RemoteError, SignatureError
 
@@ -106,7 +107,7 @@ class Observer:
     _envelopes: set[bytes] = field(default_factory=set)
     _nonces: set[tuple[bytes, bytes | int]] = field(default_factory=set)
     _ephemeral: set[bytes] = field(default_factory=set)
-    _link_keys: dict[bytes, bytes] = field(default_factory=dict)
+    _link_keys: dict[bytes, LinkKey] = field(default_factory=dict)
 
     def reads_for(self, identity: Identity) -> None:
         """Open what is published to a peer's inbox from now on."""
@@ -227,7 +228,7 @@ class Observer:
         try:
             envelope = read_envelope(raw)
             if isinstance(envelope, LinkEnvelope):
-                plain, sealed_for = self._open_link(envelope), None
+                plain, sealed_for = self._open_link(envelope, identity.signing_public), None
                 self._is_fresh(envelope.tag, envelope.counter, is_repetition)
             else:
                 self._is_fresh(envelope.ephemeral_public, envelope.nonce, is_repetition)
@@ -250,11 +251,13 @@ class Observer:
         self._publishes(event, message)
         self._take_message(message, identity.signing_public, sealed_for)
 
-    def _open_link(self, envelope: LinkEnvelope) -> bytes:
-        key = self._link_keys.get(envelope.tag)
-        if key is None:
+    def _open_link(self, envelope: LinkEnvelope, recipient: DeviceKey) -> bytes:
+        """Return a note or a whole message."""
+        link = self._link_keys.get(envelope.tag)
+        if link is None:
             raise DecryptionError("a link envelope under a key that no LINK message has told")
-        return envelope.open(key)
+        plain, implied = envelope.open(link.key.reveal()), link.implied(recipient)
+        return restore(plain, implied) if implied is not None and is_short(plain) else plain
 
     def _is_fresh(self, key: bytes, nonce: bytes | int, is_repetition: bool) -> None:
         """Check that an envelope is newly drawn, unless MQTT itself repeats it (DUP)."""
@@ -291,10 +294,8 @@ class Observer:
             if message.type is MessageType.ACK:
                 acknowledgement = Acknowledgement.from_wire(message.body)
             elif message.type is MessageType.LINK:
-                tag, key = cbor.record(
-                    cbor.decode_growing(message.body, 128), "link", cbor.octets(16), cbor.octets(KEY_BYTES)
-                )
-                self._link_keys[tag] = key
+                link = LinkKey.from_wire(message.author, message.body)
+                self._link_keys[link.tag] = link
             elif message.type is MessageType.LOSS:
                 self._lost(message)
         except RemoteError as error:

@@ -1,7 +1,8 @@
 """Link keys: cheaper envelopes between two devices that exchange many messages (docs/protocol/core.md, "Link keys").
 
-A LINK message, always sealed, gives its recipient a random tag and a random key of its author. From then on the author
-may write link envelopes: `crypto_secretbox` under that key, with the tag and a counter as the nonce. Rules:
+A LINK message, always sealed, gives its recipient a random tag and a random key of its author, and names a group and
+the author's incarnation. From then on the author may write link envelopes: `crypto_secretbox` under that key, with the
+tag and a counter as the nonce. Messages of that group and incarnation go in short form (`wire/short.py`). Rules:
 
     1. The author keeps its side in memory only: a new process draws other keys, and so never repeats a counter.
     2. A key is used once an acknowledgement covers its LINK, because then the recipient has it durably. Until then, and
@@ -28,18 +29,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covey.core import crypto
 from covey.core.crypto import NoiseKey, NoiseKeys, Secret
-from covey.core.ids import KEY_BYTES, DeviceKey, NoisePublic, Place
+from covey.core.ids import (
+    GROUP_ID_BYTES,
+    INCARNATION_BYTES,
+    KEY_BYTES,
+    DeviceKey,
+    GroupId,
+    Incarnation,
+    NoisePublic,
+    Place,
+)
 from covey.core.wire import cbor
 from covey.core.wire.envelope import TAG_BYTES, LinkEnvelope, read_envelope, seal_by_link
-from covey.core.wire.message import Message
+from covey.core.wire.message import NO_GROUP, Message, read_message
 from covey.core.wire.sequences import SequenceSet
+from covey.core.wire.short import Implied, is_short, restore, shorten
 from covey.errors import DecryptionError
 from covey.limits.link_key import LINK_AFTER_ENVELOPES, LINK_KEY_ENVELOPES, LINK_KEY_US, LINK_NOTES_UNANSWERED
 
 if TYPE_CHECKING:
     pass
 
-_LINK_BYTES = 64
+_LINK_BYTES = 128
 _WORN = 8
 """A key has its successor begun when no more than this fraction of its lifetime is left."""
 
@@ -62,10 +73,16 @@ class LinkKey:
     author: DeviceKey
     tag: bytes
     key: Secret = field(repr=False, compare=False)
+    named: tuple[GroupId, Incarnation] | None = None
+    """What short messages under the key leave out; None: there are none, as a board writes none."""
 
     def to_wire(self) -> bytes:
-        """Return the body `[tag, key]`."""
-        return cbor.encode_growing([self.tag, self.key.reveal()])
+        """Return the body `[tag, key]`, the group and the incarnation after it."""
+        return cbor.encode_growing([self.tag, self.key.reveal(), *(self.named or ())])
+
+    def implied(self, recipient: DeviceKey) -> Implied | None:
+        """Return what short messages to the key's recipient leave out."""
+        return None if self.named is None else Implied(self.author, recipient, *self.named)
 
     @classmethod
     def from_wire(cls, author: DeviceKey, body: bytes) -> LinkKey:
@@ -74,10 +91,13 @@ class LinkKey:
         Raises:
             RemoteError: malformed.
         """
-        tag, key = cbor.record(
-            cbor.decode_growing(body, _LINK_BYTES), "link", cbor.octets(TAG_BYTES), cbor.octets(KEY_BYTES)
-        )
-        return cls(author, tag, Secret(key))
+        fields = cbor.decode_growing(body, _LINK_BYTES)
+        named = _NAMED if isinstance(fields, list) and len(fields) > 2 else ()
+        tag, key, *names = cbor.record(fields, "link", cbor.octets(TAG_BYTES), cbor.octets(KEY_BYTES), *named)
+        return cls(author, tag, Secret(key), (GroupId(names[0]), Incarnation(names[1])) if names else None)
+
+
+_NAMED = (cbor.octets(GROUP_ID_BYTES), cbor.octets(INCARNATION_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +110,15 @@ class KeptKey:
     sealed: bytes = field(repr=False)
 
     @classmethod
-    def of(cls, link: LinkKey, noise: NoiseKey, nonce: bytes) -> KeptKey:
-        """Seal a link key. `nonce` must be fresh random bytes."""
-        sealed = nonce + crypto.secretbox_seal(link.key.reveal(), nonce, _at_rest(noise))
+    def of(cls, link: LinkKey, recipient: DeviceKey, noise: NoiseKey, nonce: bytes) -> KeptKey:
+        """Seal a link key for its recipient. `nonce` must be fresh random bytes."""
+        implied = link.implied(recipient)
+        content = link.key.reveal() + (b"" if implied is None else implied.to_bytes())
+        sealed = nonce + crypto.secretbox_seal(content, nonce, _at_rest(noise))
         return cls(link.author, link.tag, noise.public, sealed)
 
-    def key(self, noise: NoiseKeys) -> bytes:
-        """Return the link key.
+    def key(self, noise: NoiseKeys) -> tuple[bytes, Implied | None]:
+        """Return the link key, and what short messages under it leave out.
 
         Raises:
             DecryptionError: the noise key is gone, or the bytes are damaged.
@@ -104,7 +126,9 @@ class KeptKey:
         for each in noise.keys:
             if each.public == self.noise_public:
                 nonce, sealed = self.sealed[: crypto.NONCE_BYTES], self.sealed[crypto.NONCE_BYTES :]
-                return crypto.secretbox_open(sealed, nonce, _at_rest(each))
+                content = crypto.secretbox_open(sealed, nonce, _at_rest(each))
+                key, implied = content[:KEY_BYTES], content[KEY_BYTES:]
+                return key, Implied.from_bytes(implied) if implied else None
         raise DecryptionError("envelope does not open")
 
 
@@ -117,7 +141,10 @@ def _at_rest(noise: NoiseKey) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What was in an envelope; `sealed_for` is the noise key that opened it, None for one that came by a link."""
+    """What was in an envelope; `sealed_for` is the noise key that opened it, None for one that came by a link.
+
+    A short message is restored, so `message` is a note or a whole message.
+    """
 
     message: bytes = field(repr=False)
     sealed_for: NoiseKey | None
@@ -146,7 +173,11 @@ def open_envelope(raw: bytes, noise: NoiseKeys, find: Callable[[bytes], KeptKey 
         kept = find(envelope.tag)
         if kept is None:
             raise DecryptionError("envelope does not open")
-        return Opened(envelope.open(kept.key(noise)), None, kept.author)
+        link_key, implied = kept.key(noise)
+        plaintext = envelope.open(link_key)
+        if implied is not None and is_short(plaintext):
+            plaintext = restore(plaintext, implied)
+        return Opened(plaintext, None, kept.author)
     for key in noise.keys:
         try:
             return Opened(envelope.open(key.secret.reveal()), key, None)
@@ -166,6 +197,7 @@ class _SendKey:
     address: NoisePublic
     begun_us: int
     place: Place
+    implied: Implied | None
     counter: int = 0
     unanswered: int = 0
     """Notes that nobody answers, under this key or instead of under it."""
@@ -181,6 +213,8 @@ class SendingLinks:
         self._used: dict[DeviceKey, _SendKey] = {}
         self._begun: dict[DeviceKey, _SendKey] = {}
         self._sealed: dict[DeviceKey, tuple[int, int]] = {}
+        self._groups: dict[DeviceKey, GroupId] = {}
+        """The group that the newest message to each device named."""
         self._seen: set[DeviceKey] = set()
         self._wanted: set[DeviceKey] = set()
 
@@ -197,6 +231,23 @@ class SendingLinks:
             self._want(recipient)
         key.counter += 1
         return seal_by_link(message, key.link.key.reveal(), key.link.tag, key.counter)
+
+    def shortened(self, recipient: DeviceKey, message: bytes) -> bytes:
+        """Return a message as it goes under the key in use: short where the key implies some of its fields."""
+        key = self._used.get(recipient)
+        if key is None or key.implied is None:
+            self.note_group(recipient, message)
+            return message
+        short = shorten(message, key.implied)
+        if short is None:
+            self.note_group(recipient, message)
+        return short or message
+
+    def note_group(self, recipient: DeviceKey, message: bytes) -> None:
+        """Note the group that a message names: the next key implies it."""
+        group_id = read_message(message, verify=False).group_id
+        if group_id != NO_GROUP:
+            self._groups[recipient] = group_id
 
     def seal_note(
         self, recipient: DeviceKey, note: bytes, address: NoisePublic, now_us: int, *, answered: bool
@@ -241,13 +292,14 @@ class SendingLinks:
             self._sealed.pop(recipient, None)
             yield recipient
 
-    def draw(self) -> LinkKey:
-        """Return a new key."""
-        return LinkKey(self._author, self._rng(TAG_BYTES), Secret(self._rng(KEY_BYTES)))
+    def draw(self, recipient: DeviceKey, incarnation: Incarnation) -> LinkKey:
+        """Return a new key, which implies this device's present incarnation."""
+        named = self._groups.get(recipient, NO_GROUP), incarnation
+        return LinkKey(self._author, self._rng(TAG_BYTES), Secret(self._rng(KEY_BYTES)), named)
 
     def begin(self, recipient: DeviceKey, link: LinkKey, address: NoisePublic, place: Place, now_us: int) -> None:
         """Note that a key's LINK is queued, durably."""
-        self._begun[recipient] = _SendKey(link, address, now_us, place)
+        self._begun[recipient] = _SendKey(link, address, now_us, place, link.implied(recipient))
 
     def is_link(self, recipient: DeviceKey, place: Place) -> bool:
         """Say whether a place holds a LINK whose key may come to be used; older ones' never are."""
@@ -291,3 +343,4 @@ class SendingLinks:
                 keys.pop(device).link.key.wipe()
         self._sealed = {device: count for device, count in self._sealed.items() if is_peer(device)}
         self._seen = {device for device in self._seen if is_peer(device)}
+        self._groups = {device: group for device, group in self._groups.items() if is_peer(device)}

@@ -112,6 +112,6 @@ class Sender:
                 self._begin_link(recipient, address, now)
 
     def _begin_link(self, recipient: DeviceKey, address: NoisePublic, now: Now) -> None:
-        link = self._link_keys.draw()
+        link = self._link_keys.draw(recipient, self._records.incarnations.present())
         place = self._queue.queue(recipient, MessageType.LINK, NO_GROUP, link.to_wire(), now)
         self._after_commit(lambda: self._link_keys.begin(recipient, link, address, place, now.monotonic_us))

@@ -344,7 +344,7 @@ class PeerMessages:
         """Store a link key that came sealed; its author does not use any other (`link_keys.py`, rule 3)."""
         link = LinkKey.from_wire(delivery.message.author, delivery.message.body)
         if delivery.sealed_for is not None:
-            kept = KeptKey.of(link, delivery.sealed_for, self._rng(NONCE_BYTES))
+            kept = KeptKey.of(link, delivery.message.recipient, delivery.sealed_for, self._rng(NONCE_BYTES))
             self._records.link_keys.save(kept, now.wall_us)
         return HandlerOutcome()
 

@@ -18,6 +18,7 @@ from covey.core.wire import cbor
 from covey.core.wire.envelope import LINKED, SEALED, LinkEnvelope, read_envelope, seal, seal_by_link
 from covey.core.wire.message import NO_GROUP, MessageType, read_message, write_message
 from covey.core.wire.note import is_note, read_note, write_note
+from covey.core.wire.short import Implied, is_short, restore, shorten
 from covey.errors import DecryptionError, RemoteError
 from covey.limits.group import MAINTENANCE_US
 from covey.limits.link import RETRY_US_INITIAL, RETRY_US_MAX
@@ -84,7 +85,7 @@ def _codes(device: Device) -> list[str]:
 
 
 def _keep(device: Device, link: LinkKey) -> None:
-    device.store.link_keys.save(KeptKey.of(link, device.identity.noise.current, device.rng(24)), 1)
+    device.store.link_keys.save(KeptKey.of(link, device.key, device.identity.noise.current, device.rng(24)), 1)
 
 
 def _keys_held(device: Device) -> int:
@@ -116,10 +117,28 @@ def test_bodies(vector: dict[str, Any]) -> None:
     if vector["code"] is None:
         link = LinkKey.from_wire(DeviceKey(b"a" * 32), body)
         assert (link.tag.hex(), link.key.reveal().hex()) == (vector["tag"], vector["key"])
+        assert [each.hex() for each in link.named or ()] == vector["named"]
         assert link.to_wire() == body
         return
     with pytest.raises(RemoteError) as caught:
         LinkKey.from_wire(DeviceKey(b"a" * 32), body)
+    assert caught.value.code == vector["code"]
+
+
+@pytest.mark.parametrize("vector", vectors("link_envelopes", "shorts"))
+def test_short_messages(vector: dict[str, Any]) -> None:
+    raw = bytes.fromhex(vector["bytes"])
+    names = [bytes.fromhex(vector[name]) for name in ("author", "recipient", "group", "incarnation")]
+    implied = Implied.from_bytes(b"".join(names))
+    assert is_short(raw) or vector["code"] is not None
+    if vector["code"] is None:
+        message = restore(raw, implied)
+        assert message.hex() == vector["message"]
+        assert shorten(message, implied) == raw
+        assert read_message(message).author == implied.author
+        return
+    with pytest.raises(RemoteError) as caught:
+        read_message(restore(raw, implied))
     assert caught.value.code == vector["code"]
 
 
@@ -395,7 +414,7 @@ def test_a_key_that_was_not_sealed_is_not_kept(ann: Talker, ben: Talker, group_i
     assert isinstance(envelope, LinkEnvelope)
     kept = ben.store.link_keys.find(envelope.tag)
     assert kept is not None
-    key = kept.key(ben.identity.noise)
+    key, _ = kept.key(ben.identity.noise)
     body = LinkKey(ann.key, b"n" * 16, Secret(_KEY)).to_wire()
     message = write_message(
         ann.identity, MessageType.LINK, ben.key, NO_GROUP, Incarnation(b"incarnat"), 1, LinkSeq(1), 1, body
@@ -451,7 +470,7 @@ def test_keys_lie_under_the_noise_key_and_leave_nothing_when_they_go(
     assert isinstance(envelope, LinkEnvelope)
     kept = ben.store.link_keys.find(envelope.tag)
     assert kept is not None
-    assert kept.key(ben.identity.noise) not in kept.sealed
+    assert kept.key(ben.identity.noise)[0] not in kept.sealed
     with pytest.raises(DecryptionError):
         kept.key(ann.identity.noise)
     with ben.store.transaction():
@@ -507,3 +526,22 @@ def test_an_unknown_tag_looks_like_a_damaged_envelope(ann: Talker, ben: Talker, 
             open_envelope(raw, ben.identity.noise, ben.store.link_keys.find)
         said.add(str(caught.value))
     assert len(said) == 1
+
+
+def test_messages_under_a_key_leave_out_what_it_implies(ann: Talker, ben: Talker, group_id: GroupId) -> None:
+    [outgoing] = ann.speaks(group_id, b"21.5")
+    assert _version(outgoing) == LINKED
+    assert len(outgoing.envelope) <= 160 - 15  # an MQTT header and a topic alias come on top
+    ben.receive(outgoing.envelope)
+    assert b"21.5" in ben.inbox()
+
+
+def test_a_message_of_another_group_goes_whole(ann: Talker, ben: Talker, group_id: GroupId) -> None:
+    other = found(ann, ben)
+    carry(ann, ben)
+    sent = ann.speaks(other, b"of another group")
+    assert [_version(each) for each in sent] == [LINKED]
+    assert len(sent[0].envelope) > 200
+    ben.receive(sent[0].envelope)
+    assert not _codes(ben)
+    assert b"of another group" in ben.inbox()
