@@ -33,6 +33,7 @@ _PROMISES = {
     "Terminal",
     "No copies",
     "Notes",
+    "Thinning",
 }
 """What no list of the protocol numbers: a collector's, a relay's and a command's part, and every shared limit."""
 _FAILED = 1

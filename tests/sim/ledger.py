@@ -11,7 +11,9 @@ import cbor2
 from covey.core.crypto import NONCE_BYTES
 from covey.core.group.messages import Bundle
 from covey.core.ids import KEY_BYTES, DeviceKey, Incarnation, LinkSeq
-from covey.core.telemetry.batch import split_number
+from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, split_number
+from covey.core.telemetry.decoding import read_batch
+from covey.core.telemetry.summaries import numbers_of, read_summary
 from covey.core.wire.envelope import LINKED, TAG_BYTES
 from covey.core.wire.message import Loss, Message, MessageType, read_message
 from covey.core.wire.sequences import SequenceSet
@@ -66,6 +68,10 @@ class Ledger:
         self._forgotten: set[tuple[bytes, bytes]] = set()
         """What was set aside by a life of its author that is lost, with the record of it."""
         self._losses: list[tuple[bytes, bytes, Loss]] = []
+        self._queued_summaries: list[Message] = []
+        self._thinned: set[tuple[bytes, bytes, int]] = set()
+        """Author, incarnation and number of each batch that a summary in a vault has taken the place of."""
+        self.summaries = 0
         self._withdrawn: dict[tuple[DeviceKey, bytes], Message] = {}
         self._received: dict[tuple[DeviceKey, DeviceKey, Incarnation], SequenceSet] = {}
         self._received_in_lost: dict[tuple[DeviceKey, DeviceKey, Incarnation], list[SequenceSet]] = defaultdict(list)
@@ -105,6 +111,8 @@ class Ledger:
             check(not Bundle.from_wire(message.body).secrets, "a secret for somebody who is in no group of its author")
         if message.type is MessageType.TELEMETRY:
             self._batches[content(message)] = message
+        if message.type is MessageType.SUMMARY:
+            self._queued_summaries.append(message)
 
     def withdraw(self, raw: bytes) -> None:
         """Note that a commit has set a message aside that no relay carries."""
@@ -155,9 +163,33 @@ class Ledger:
             submission = self.accepted.get(batch)
             check(submission is not None and submission.author == message.author, "a stranger's telemetry landed")
             self.landed_bodies[batch] = self.landed_bodies.get(batch, 0) + 1
+        elif message.type is MessageType.SUMMARY:
+            self._land_summary(message)
         elif message.type is MessageType.LOSS:
             loss = Loss.from_wire(message.body)
             self._losses.append((message.author, loss.incarnation or message.incarnation, loss))
+
+    def _land_summary(self, message: Message) -> None:
+        """Note which batches a summary replaces, and check that it says of their readings what they said."""
+        numbers, summary = read_summary(message.body)
+        covered = {number for first, last in numbers for number in range(first, last + 1)}
+        self._thinned |= {(message.author, message.incarnation, number) for number in covered}
+        self.summaries += 1
+        batches = [
+            read_batch(body)
+            for body, batch in self._batches.items()
+            if batch.author == message.author and split_number(batch.body)[0] in covered
+        ]
+        if len(batches) != len(covered):  # another life has used a number for another batch
+            return
+        said = [value for batch in batches for name, _, _, value in batch.readings() if name == "n"]
+        tenths = [round(float(value) * 10) for value in said]
+        (series,) = [each for each in summary.series if each.name == "n"]
+        windows, places = series.windows, 10 ** (1 - series.scale)
+        check(sum(window.readings for window in windows) == len(tenths), "a summary counts other readings")
+        check(places * sum(window.total for window in windows) == sum(tenths), "a summary's sum is wrong")
+        check(places * min(window.minimum for window in windows) == min(tenths), "a summary's minimum is wrong")
+        check(places * max(window.maximum for window in windows) == max(tenths), "a summary's maximum is wrong")
 
     def check_freed(self, raw: bytes, *, lands: bool) -> None:
         """Check that a sender may forget a message: its recipient holds it durably."""
@@ -175,6 +207,10 @@ class Ledger:
             reported = self._loss_reported(message.recipient, message.body)
             excused = reported or (message.recipient, message.body) in self._excused
             check(came or excused, "a blob was freed before it was delivered")
+        elif message.type is MessageType.SUMMARY:
+            key = (message.author, message.incarnation, message.seq)
+            told = [self._number_reported(message, first) for first, _ in numbers_of(message)]
+            check(self.landed.get(key) == raw or any(told), "a summary was freed before it landed")
         elif message.type is MessageType.TELEMETRY or lands:
             key = (message.author, message.incarnation, message.seq)
             body = content(message)
@@ -256,7 +292,9 @@ class Ledger:
             if submission.telemetry:
                 landed = self.landed_bodies.get(body, 0)
                 [recipient] = submission.recipients
-                gone = not landed and (self._reported(body) or (recipient, body) in self._excused)
+                gone = not landed and (
+                    self._is_thinned(body) or self._reported(body) or (recipient, body) in self._excused
+                )
                 check(landed == 1 or gone, "accepted telemetry is not in the vault, once")
                 continue
             for recipient in submission.recipients:
@@ -281,15 +319,30 @@ class Ledger:
         One that was signed again for a later incarnation has another place there, and the number that it always had.
         """
         batch = self._batches[body]
-        number = split_number(batch.body)[0]
+        return self._number_reported(batch, split_number(batch.body)[0])
+
+    def _number_reported(self, batch: Message, number: int) -> bool:
+        places = [batch.link_seq] + [
+            each.link_seq
+            for each in self._queued_summaries
+            if (each.author, each.incarnation) == (batch.author, batch.incarnation)
+            and any(first <= number <= last for first, last in numbers_of(each))
+        ]
         return any(
             author == batch.author
             and any(first <= number <= last for first, last in loss.numbers)
             and (
-                incarnation != batch.incarnation or any(first <= batch.link_seq <= last for first, last in loss.places)
+                incarnation != batch.incarnation
+                or any(first <= place <= last for first, last in loss.places for place in places)
             )
             for author, incarnation, loss in self._losses
         )
+
+    def _is_thinned(self, body: bytes) -> bool:
+        """Say whether a summary in a vault has taken the place of a batch."""
+        batch = self._batches[body]
+        number = split_number(batch.body)[0]
+        return any(author == batch.author and number == thinned for author, _, thinned in self._thinned)
 
     def _loss_reported(self, recipient: DeviceKey, body: bytes) -> bool:
         """Say whether a blob was set aside, and its recipient knows that it will not come."""
@@ -297,6 +350,18 @@ class Ledger:
         return message is not None and message.link_seq in self._received.get(
             (recipient, message.author, message.incarnation), SequenceSet()
         )
+
+
+def measured(number: int, said: bytes) -> bytes:
+    """Return a batch of two readings: a number, of which sums are known, and what marks the batch."""
+    builder = BatchBuilder()
+    at = _EPOCH_US + number * 7_000_000
+    builder.add("n", "", at, number / 10)
+    builder.add("said", "", at, said)
+    return builder.body(ClockReading(bytes(8), 1, at, ClockKind.ASSERTED))
+
+
+_EPOCH_US = 1_790_000_000_000_000
 
 
 def content(message: Message) -> bytes:

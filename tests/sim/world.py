@@ -28,7 +28,7 @@ from tests.sim.disk import Disk
 from tests.sim.former_member import FormerMember
 from tests.sim.governed import Governed
 from tests.sim.insider import Insider
-from tests.sim.ledger import MARK, Ledger, ViolationError, check
+from tests.sim.ledger import MARK, Ledger, ViolationError, check, measured
 from tests.sim.memory import Memory
 from tests.sim.plan import Plan, draw
 from tests.sim.store import SimStore
@@ -255,7 +255,8 @@ class World:
         self._submitted += 1
         padding = self.rng(self.random.choice((1, 20, 200, 1_500)))
         telemetry = device is not self.collector and self.random.random() < 0.5
-        action = Action(MARK + self._submitted.to_bytes(4) + padding, telemetry)
+        said = MARK + self._submitted.to_bytes(4) + padding
+        action = Action(measured(self._submitted, said) if telemetry else said, telemetry)
         if self.random.random() < 0.3:
             device.in_another_process(lambda store, node, now: device.submit(store, node, action, now))
         else:

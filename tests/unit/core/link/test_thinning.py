@@ -8,13 +8,16 @@ from fractions import Fraction
 
 import pytest
 
-from covey.core.ids import GroupId, Place
+from covey.core.ids import GroupId, Incarnation, Place
 from covey.core.link.queued import MessageClass
+from covey.core.link.thinning import thin
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Kind
 from covey.core.telemetry.decoding import read_telemetry
 from covey.core.telemetry.summaries import Summary, numbers_of, read_summary
 from covey.core.wire.message import Loss, LossReason, Message, MessageType, read_message
+from covey.core.wire.sequences import SequenceSet
 from covey.limits.telemetry import WINDOWS_US
+from covey.limits.units import KIB
 from tests.fleet import Device, Make, carry, found
 
 _SECOND = 1_000_000
@@ -37,12 +40,12 @@ class Station:
         self.minutes: Counter[tuple[str, int]] = Counter()
         self.sums: _Sums = defaultdict(Fraction)
 
-    def publish(self, batches: int, *, boot: bytes = bytes(8), names: tuple[str, ...] = ("t/air", "t/soil")) -> None:
+    def publish(self, batches: int, *, boot: bytes = bytes(8), minutes: int = 1) -> None:
         for _ in range(batches):
             builder = BatchBuilder()
-            for _ in range(6):
+            for _ in range(6 * minutes):
                 self.at += 10 * _SECOND
-                for name in names:
+                for name in ("t/air", "t/soil"):
                     tenths = self.chance.randrange(-300, 450)
                     builder.add(name, "Cel", self.at, tenths / 10)
                     minute = (_START_US + self.at) // (60 * _SECOND)
@@ -58,11 +61,13 @@ class Station:
 
     def landed(self) -> list[Message]:
         """Carry all that waits, and return what the collector has landed."""
-        for _ in range(6):
+        for _ in range(100):
             carry(self.ann, self.collector)
             rows = self.collector.store.landing.until(1 << 40)
             for row in rows:
                 self.collector.node.landing.landed(row.author, row.incarnation, {row.link_seq}, self.collector.now)
+            if not self.ann.store.outbox.totals()[0]:
+                break
         assert self.ann.store.outbox.totals() == (0, 0)
         return [read_message(row.message) for row in rows]
 
@@ -163,10 +168,10 @@ def test_what_is_being_sent_is_left_alone(make: Make) -> None:
 
 
 def test_what_was_sent_is_thinned_before_anything_is_dropped(make: Make) -> None:
-    station = Station(make, outbox_bytes=8_000)
-    station.publish(10)
+    station = Station(make, outbox_bytes=5_500)
+    station.publish(14)
     assert station.ann.sends()
-    station.publish(300)
+    station.publish(296)
     station.ann.node.connection_lost()
     station.ann.node.connected(station.ann.now)
     messages = station.landed()
@@ -277,3 +282,50 @@ def test_a_summary_goes_on_to_another_collector(make: Make) -> None:
     messages = station.landed()
     assert summary.raw in [message.raw for message in messages], "as it was signed"
     assert _numbers(messages) == Counter(range(1, 101))
+
+
+def test_what_an_earlier_life_has_queued_is_not_thinned(make: Make) -> None:
+    station = Station(make, outbox_bytes=10_000_000)
+    station.publish(100)
+    outbox, recipients = station.ann.store.outbox, (station.collector.key,)
+    present = station.ann.store.incarnations.present()
+    assert thin(outbox.thinnable, recipients, present, lambda _: SequenceSet(), 16_384) is not None
+    other = Incarnation(b"another!")
+    assert thin(outbox.thinnable, recipients, other, lambda _: SequenceSet(), 16_384) is None
+
+
+def test_a_summary_expires_with_the_youngest_that_it_replaces(make: Make) -> None:
+    station = Station(make, outbox_bytes=10_000)
+    ann = station.ann
+    ann.node.telemetry.keep(1)
+    station.publish(20)
+    with ann.store.transaction():
+        ann.node._queue.grow_older(40_000_000_000)
+    station.publish(60)
+    lifetimes = "SELECT expires - (SELECT age FROM device) FROM outbox WHERE window > 0"
+    left = [row[0] for row in ann.store.database.run(lifetimes)]
+    assert left
+    assert all(86_400_000_000 <= each < 90_000_000_000 for each in left)
+
+
+def test_a_series_of_which_the_newest_is_wanted_has_one_window(make: Make) -> None:
+    station = Station(make, outbox_bytes=15_000)
+    station.ann.node._queue.in_one_window = lambda name: name == "t/soil"
+    station.publish(200)
+    messages = station.landed()
+    for summary in _summaries(messages):
+        windows = {each.name: len(each.windows) for each in summary.series}
+        assert windows["t/soil"] == 1 < windows["t/air"]
+    assert _numbers(messages) == Counter(range(1, 201))
+
+
+@pytest.mark.slow
+def test_nine_days_offline_in_256_kibibytes(make: Make) -> None:
+    """`bench/messages/thinning.py` does the same with ninety days in 64 MiB."""
+    station = Station(make, outbox_bytes=256 * KIB)
+    station.publish(9 * 288, minutes=5)
+    assert station.ann.store.outbox.totals()[1] <= 256 * KIB
+    messages = station.landed()
+    assert {summary.window_us for summary in _summaries(messages)} == {WINDOWS_US[0]}
+    assert _of_minutes(messages, WINDOWS_US[0]) == _by(WINDOWS_US[0], station)
+    assert _numbers(messages) == Counter(range(1, 9 * 288 + 1))

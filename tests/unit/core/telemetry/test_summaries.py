@@ -96,6 +96,8 @@ def test_sums_of_doubles_are_rounded_once() -> None:
     (window,) = _windows(summary)
     assert summary.series[0].kind is Kind.FLOAT
     assert window.total == math.fsum(values) == float(sum(map(Fraction, values)))
+    (window,) = _windows(_summary(_batch([(place, "t", value) for place, value in enumerate(values)])))
+    assert window.total == math.fsum(values)
 
 
 def test_a_series_of_decimals_and_doubles_is_one_of_doubles() -> None:

@@ -239,7 +239,7 @@ class Outbox:
         after = 0
         query = (
             "SELECT place, message, expires - (SELECT age FROM device) FROM outbox "
-            "WHERE id BETWEEN ? AND ? AND window = ? AND NOT whole ORDER BY id LIMIT ?"
+            "WHERE id BETWEEN ? AND ? AND window = ? AND class = 2 AND NOT whole ORDER BY id LIMIT ?"
         )
         while rows := self._database.run(query, (*self._places(recipient, after + 1), window_us, _LOOKED_AT_ONCE)):
             yield from (Thinnable(Place(place), raw, lifetime_us) for place, raw, lifetime_us in rows)
