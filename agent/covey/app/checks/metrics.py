@@ -129,6 +129,8 @@ def families(status: Status) -> Iterator[Family]:
         ("pulls_unanswered", "Requests for manifests over the rate limit"),
         ("not_understood", "Messages that older recipients quarantined because they do not support them"),
         ("lost_messages", "Messages that senders reported as lost"),
+        ("thinned_messages", "Telemetry batches that a full outbox replaced by summaries"),
+        ("thinned_readings", "Readings in these batches"),
         ("published_messages", "Telemetry batches queued"),
         ("published_readings", "Readings queued"),
         ("published_times_replaced", "Readings with an impossible time, which got the time of arrival"),

@@ -34,6 +34,15 @@ def _files(content: ContentStatus) -> str:
     return text if content.peers is None else f"{text}; {count(content.peers, 'peer')} on this network"
 
 
+def thinned_text(counters: Mapping[str, int]) -> str:
+    """Say how many readings a full outbox has replaced by summaries; nothing where there are none."""
+    readings = counters.get("thinned_readings", 0)
+    batches = count(counters.get("thinned_messages", 0), "batch", "batches")
+    return (
+        f"{count(readings, 'reading')} of {batches} replaced by summaries, as the outbox was full" if readings else ""
+    )
+
+
 def _written(written: WrittenStatus) -> str:
     """Say how much the agent writes to storage."""
     if written.bytes_per_day is None:
@@ -72,6 +81,8 @@ def overview(status: Status) -> Iterator[str]:
         classes = ", ".join(f"{name} {size}" for name, size in to_json(outbox.bytes_by_class).items() if size)
         line += f" ({classes}), the oldest for {duration(outbox.oldest_seconds or 0)}"
     yield line
+    if thinned := thinned_text(status.counters):
+        yield f"thinned  {thinned}"
     if (written := status.written) is not None:
         yield f"written  {_written(written)}"
     labels = {each.device: each.label for each in status.members}

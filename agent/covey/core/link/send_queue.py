@@ -179,8 +179,7 @@ class SendQueue:
             whose, thinned = found
             for first, last in thinned.places:
                 self._withdrawn(whose, first, last)
-                for place in range(first, last + 1):
-                    outbox.remove(whose, Place(place))
+                outbox.remove(whose, Place(first), Place(last))
             self.queue(
                 whose,
                 MessageType.SUMMARY,
@@ -260,7 +259,7 @@ class SendQueue:
     def remove(self, recipient: DeviceKey, place: Place) -> None:
         """Take a message out of a queue, as it goes another way; its link hears of a resumption where it asks."""
         self._withdrawn(recipient, place, place)
-        self._records.outbox.remove(recipient, place)
+        self._records.outbox.remove(recipient, place, place)
 
     def requeue(self, recipient: DeviceKey, place: Place, now: Now) -> None:
         """Queue a message once more, in the present incarnation: another life of this device has used its number."""

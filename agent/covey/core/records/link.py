@@ -104,8 +104,8 @@ class OutboxRecords(Protocol):
     def forget(self, recipient: DeviceKey, *, but_telemetry: bool = False) -> int:
         """Forget whatever waits for a recipient, or was to be reported to it; return how many messages waited."""
 
-    def remove(self, recipient: DeviceKey, place: Place) -> None:
-        """Forget a place of a queue whose message goes by another queue: nothing of it is lost or reported."""
+    def remove(self, recipient: DeviceKey, first: Place, last: Place) -> None:
+        """Forget places of a queue whose messages go another way, or as a summary: nothing is lost or reported."""
 
     def take_back(self, recipient: DeviceKey, place: Place) -> TakenBack | None:
         """Forget a place of a queue and return what stood there: it is queued again under other numbers."""

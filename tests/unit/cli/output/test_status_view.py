@@ -15,7 +15,7 @@ from covey.app.checks.documents import (
     Status,
     WrittenStatus,
 )
-from covey.cli.output.status_view import history_line, overview, what_came
+from covey.cli.output.status_view import history_line, overview, thinned_text, what_came
 
 FETCHED = CatchUpStatus("0a1b2c3d", "pump", 240, 0, more=1_060, seconds=1)
 WAITING = CatchUpStatus("0a1b2c3d", "pump", 5, 3, more=0, seconds=1)
@@ -81,3 +81,9 @@ def test_the_wear_of_a_card_in_a_line(written: WrittenStatus, line: str) -> None
         written=written,
     )
     assert line in list(overview(status))
+
+
+def test_what_a_full_outbox_has_thinned_is_one_line() -> None:
+    assert thinned_text({"published_readings": 7}) == ""
+    counters = {"thinned_messages": 1, "thinned_readings": 91}
+    assert thinned_text(counters) == "91 readings of 1 batch replaced by summaries, as the outbox was full"

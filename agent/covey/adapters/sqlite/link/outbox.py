@@ -340,8 +340,8 @@ class Outbox:
             extend(ranges, place, place)
         return sum(self._drop(recipient, first, last) for first, last in ranges)
 
-    def remove(self, recipient: DeviceKey, place: Place) -> None:
-        self._drop(recipient, place, place)
+    def remove(self, recipient: DeviceKey, first: Place, last: Place) -> None:
+        self._drop(recipient, first, last)
 
     def take_back(self, recipient: DeviceKey, place: Place) -> TakenBack | None:
         key, _ = self._places(recipient, place, place)
