@@ -3,7 +3,9 @@
 1. The time is divided into equal intervals. Of each interval a curve keeps the lowest, the highest and the last value,
    so that its size does not depend on the number of readings and a spike stays visible.
 2. Only messages of the device are opened. A message that is in the vault twice changes nothing.
-3. Segments that were closed before the time began are not read: no later reading can be in them.
+3. Of a summary each window gives its first, lowest, highest and last value, which draw the line of all its readings.
+   What has come as it was besides changes nothing.
+4. Segments that were closed before the time began are not read: no later reading can be in them.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covey.app.telemetry.newest_readings import segments_backwards
 from covey.core.ids import NodeId
+from covey.core.telemetry.batch import Kind
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.telemetry.names import shown
+from covey.core.telemetry.summaries import read_summary
 from covey.core.vault.documents import open_segment
-from covey.core.wire.message import MessageType, read_message
+from covey.core.wire.message import BATCHES, MessageType, read_message
 from covey.errors import RemoteError
 from covey.limits.vault import MAXIMUM_SHOWN_SERIES
 
@@ -96,11 +100,32 @@ def curves(
             break
         for message in _telemetry_of(reader, node, entry, author):
             with suppress(RemoteError):
-                for name, unit, at_us, value in read_telemetry(message.body, known)[1].readings():
-                    if isinstance(value, int | float) and series in {None, name, shown(name)}:
-                        _take(found, (name, unit), window.interval(at_us), at_us, float(value))
+                for name, unit, at_us, value in _values(message, known):
+                    if series in {None, name, shown(name)}:
+                        _take(found, (name, unit), window.interval(at_us), at_us, value)
         progress(read)
     return found
+
+
+def _values(message: Message, known: KnownLayouts) -> Iterator[tuple[str, str, int, float]]:
+    """Yield (name, unit, time, value): of a batch its numbers, of a summary what draws the same line (rule 3)."""
+    if message.type is MessageType.TELEMETRY:
+        for name, unit, at_us, value in read_telemetry(message.body, known)[1].readings():
+            if isinstance(value, int | float):
+                yield name, unit, at_us, float(value)
+        return
+    _, summary = read_summary(message.body)
+    for each in summary.series:
+        power = 10**each.scale
+        for window in each.windows if each.kind <= Kind.FLOAT else ():
+            first_us, last_us = summary.wall_us(window.first_us), summary.wall_us(window.last_us)
+            for at_us, value in (
+                (first_us, window.minimum),
+                (first_us, window.maximum),
+                (first_us, window.first),
+                (last_us, window.last),
+            ):
+                yield each.name, each.unit, at_us, value / power
 
 
 def _take(
@@ -121,5 +146,5 @@ def _telemetry_of(reader: VaultReader, node: str, entry: SegmentEntry, author: D
         for record in open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content):
             with suppress(RemoteError):
                 message = read_message(record.message, verify=False)
-                if message.author == author and message.type is MessageType.TELEMETRY:
+                if message.author == author and message.type in BATCHES:
                     yield read_message(record.message)

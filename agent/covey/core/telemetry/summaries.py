@@ -113,6 +113,12 @@ class Summary:
         """How many rows there are."""
         return sum(len(each.windows) for each in self.series)
 
+    def wall_us(self, time_us: int) -> int:
+        """Return the wall time, in microseconds, that the device's clock gives one of these times."""
+        if self.clock.kind is ClockKind.ASSERTED:
+            return time_us
+        return time_us + self.clock.wall_us - self.clock.monotonic_us
+
     def to_wire(self) -> bytes:
         """Return the array `[1, boot_id, clock, monotonic, wall, window, windows, codec, inflated, packed]`."""
         written = cbor.encode(_columns_of(self.series))

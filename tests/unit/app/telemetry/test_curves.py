@@ -7,9 +7,12 @@ from pathlib import Path
 from covey.adapters.objects.folder import DirectoryStore
 from covey.app.telemetry.curves import Curve, Interval, Window, curves
 from covey.core.ids import DeviceKey
+from covey.core.telemetry.decoding import read_telemetry
+from covey.core.telemetry.summaries import Summariser, summary_body
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
-from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
+from covey.core.wire.message import MessageType, read_message
+from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector, Given
 
 _MINUTE_US = 60_000_000
 
@@ -44,3 +47,23 @@ def test_segments_that_were_closed_before_the_window_are_not_read(tmp_path: Path
     collector.segment_path(before).unlink()
     collector.land(author.telemetry([("t", "", BOOTED_US - 1, 7)]), received_at_us=NOW_US)
     assert _curves(collector, author, 5) == {("t", ""): {4: Interval(NOW_US - 1, 7.0, 7.0, 7.0)}}
+
+
+def test_a_summary_draws_the_line_of_its_readings(tmp_path: Path) -> None:
+    at = BOOTED_US - 90_000_000
+    readings: list[Given] = [("t", "Cel", at + place, value) for place, value in enumerate((5, -8.5, 7, 6.25))]
+    readings += [("on", "", at, True), ("why", "", at, "text")]
+    drawn = []
+    for folder in ("raw", "thinned"):
+        collector = Collector(tmp_path / folder)
+        author = Author(collector, 1)
+        message = author.telemetry(readings)
+        if folder == "thinned":
+            summariser = Summariser(_MINUTE_US)
+            summariser.add_batch(read_telemetry(read_message(message).body)[1])
+            body = summary_body([(1, 1)], summariser.summary().to_wire())
+            message = author.sign(MessageType.SUMMARY, body)
+        collector.land(message, received_at_us=NOW_US)
+        drawn.append(_curves(collector, author, 3))
+    assert drawn[0] == drawn[1]
+    assert drawn[0]["t", "Cel"] == {1: Interval(NOW_US - 90_000_000 + 3, 6.25, -8.5, 7.0)}
