@@ -308,7 +308,7 @@ def test_a_summary_expires_with_the_youngest_that_it_replaces(make: Make) -> Non
     assert all(86_400_000_000 <= each < 90_000_000_000 for each in left)
 
 
-def test_a_series_of_which_the_newest_is_wanted_has_one_window(make: Make) -> None:
+def test_a_newest_only_series_has_one_window(make: Make) -> None:
     station = Station(make, outbox_bytes=15_000)
     station.ann.node._queue.in_one_window = lambda name: name == "t/soil"
     station.publish(200)
