@@ -209,8 +209,8 @@ class Ledger:
             check(came or excused, "a blob was freed before it was delivered")
         elif message.type is MessageType.SUMMARY:
             key = (message.author, message.incarnation, message.seq)
-            reported = [self._number_reported(message, first) for first, _ in numbers_of(message)]
-            check(self.landed.get(key) == raw or any(reported), "a summary was freed before it landed")
+            admitted = [self._number_reported(message, first) for first, _ in numbers_of(message)]
+            check(self.landed.get(key) == raw or any(admitted), "a summary was freed before it landed")
         elif message.type is MessageType.TELEMETRY or lands:
             key = (message.author, message.incarnation, message.seq)
             body = content(message)
