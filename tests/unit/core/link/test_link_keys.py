@@ -545,3 +545,10 @@ def test_a_message_of_another_group_goes_whole(ann: Talker, ben: Talker, group_i
     ben.receive(sent[0].envelope)
     assert not _codes(ben)
     assert b"of another group" in ben.inbox()
+
+
+@pytest.mark.parametrize("size", [0, 1, 66, 67, 68, 69])
+def test_what_only_begins_like_a_short_message_is_refused(size: int) -> None:
+    raw = (b"\x86\x58\x40" + bytes(64) + b"\x18\x18")[:size]
+    with pytest.raises(RemoteError):
+        read_message(restore(raw, Implied.from_bytes(bytes(104))))
