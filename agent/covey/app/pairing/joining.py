@@ -31,7 +31,7 @@ from covey.core.pairing.messages import Admission, InviterIntroduction, JoinerIn
 from covey.core.pairing.uri import GROUP_URI_PREFIX, URI_SCHEME, GroupUri
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
-from covey.errors import ConfigurationError, LocalError, PairingError, RelayError
+from covey.errors import ConfigurationError, LocalError, PairingError, RelayError, TimeUpError
 from covey.limits.pairing import INVITE_US
 
 if TYPE_CHECKING:
@@ -148,13 +148,14 @@ class Meeting:
     patience_us: int = INVITE_US
 
 
-def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tuple[Device, GroupId]:
-    """Make a request to join durable, after a ceremony where one is needed.
+def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness, seconds: float) -> tuple[Device, GroupId]:
+    """Make a request to join durable, after a ceremony where one is needed, which may take so long.
 
     Return the device as it then is, and the id of the group.
 
     Raises:
         LocalError: the text is neither code nor invite.
+        TimeUpError: the ceremony took longer.
         PairingError: the ceremony ended otherwise; nothing was kept.
         RelayError: the relay lets nobody in without an account.
         ConfigurationError: no relay is given, a package for pairing is missing, or the relay's settings are no use.
@@ -171,7 +172,16 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness) -> tu
                 hint="'covey group show' shows the group; each device needs its own code",
             )
         witness.looking()
-        invite, inviter = meet(device, meeting, terms, witness)
+        try:
+            patience_us = min(meeting.patience_us, int(seconds * 1e6))
+            invite, inviter = meet(device, replace(meeting, patience_us=patience_us), terms, witness)
+        except PairingError as error:
+            if Ending(error.code) is not Ending.EXPIRED or patience_us == meeting.patience_us:
+                raise
+            raise TimeUpError(
+                f"the other device has not answered in {seconds:g} s",
+                hint="check the code and the relay; each device needs its own code, which lasts 10 minutes",
+            ) from error
         with device.store.transaction():
             device.store.conditions.set(code, invite.group_id.hex(), device.now().wall_us)
         return take_admission(device, invite, inviter, terms, witness)

@@ -50,7 +50,7 @@ def add_arguments(parser: Parser) -> None:
     seconds_option(
         parser,
         "--timeout",
-        "time to wait for the group (default: 600; a file: while it is valid)",
+        "time to wait (default: 600; a file: while it is valid); 0: do not wait for the group",
     )
     parser.add_argument("--label", default="", help="name for people, if this machine is not a device yet")
     parser.add_argument("--run", action="store_true", help="then run the agent, like 'covey run'")
@@ -104,7 +104,8 @@ def join(opened: Device, options: argparse.Namespace, given: str | InviteFile, *
             log = _Log(options, obeys=given.obeys)
             device, group_id = ask_by_file(opened, given, deadline - time.monotonic(), terms, log)
         else:
-            device, group_id = ask_to_join(opened, given, terms, _Terminal(options))
+            meets_s = patience_s or _PATIENCE_S  # 0 means: do not wait for the group
+            device, group_id = ask_to_join(opened, given, terms, _Terminal(options), meets_s)
     except PairingError as error:
         if options.json:
             print_json({"ended": error.code})
