@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from covey.app.orders.fleet import Scope, administered, commanded, shared_groups
+from covey.app.orders.operators import approval_hint
 from covey.app.wording import count
 from covey.cli.grammar import group_option
 from covey.core.ids import printable
@@ -78,7 +79,7 @@ def _fleet(device: Device) -> Scope:
     if not orders:
         raise LocalError(
             "this device is an operator in none of its groups",
-            hint="approve it on the devices that should obey it: covey config set operations.operators KEY",
+            hint=approval_hint(device),
         )
     if not found:
         raise LocalError(

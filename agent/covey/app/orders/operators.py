@@ -17,7 +17,7 @@ from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.kinds import GIVING_KINDS, KINDS, OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import Approval, OperatorChange
-from covey.core.ids import DeviceKey, device_name, fingerprint
+from covey.core.ids import DeviceKey, device_name, fingerprint, key_text
 from covey.core.orders.authority import WeighedOrder, WeighedOrders, weigh_orders
 from covey.core.orders.selector import Selector
 from covey.errors import LocalError
@@ -219,9 +219,15 @@ def check_operator(device: Device, manifest: GroupManifest) -> WeighedOrders:
     if device.node.identity.signing_public not in weighed.operators:
         raise LocalError(
             "this device is not an operator, so no device would obey it",
-            hint="approve it on the devices that should obey it: covey config set operations.operators KEY",
+            hint=approval_hint(device),
         )
     return weighed
+
+
+def approval_hint(device: Device) -> str:
+    """Return how to make this device an operator."""
+    own = key_text("sign", device.node.identity.signing_public)
+    return f"on this device and on those that should obey it: covey config set operations.operators {own}"
 
 
 def _weighed(

@@ -241,6 +241,17 @@ def named_keys(device: Device, manifest: GroupManifest, names: Sequence[str] | N
     return tuple(sorted(found))
 
 
+def lacks_own_approval(device: Device, group: str | None, names: Sequence[str] | None) -> str:
+    """Return how to make this device an operator, if an invite names it as one and its owner has not; else nothing."""
+    from covey.app.orders.operators import approval_hint, operator_keys
+
+    if names is None:
+        return ""
+    manifest, own = device.pick_group(group), device.node.identity.signing_public
+    is_missing = own in named_keys(device, manifest, names) and own not in operator_keys(device, manifest)
+    return approval_hint(device) if is_missing else ""
+
+
 def _operator_key(manifest: GroupManifest, name: str) -> DeviceKey:
     if not name.startswith(_SIGNING_KEY):
         return pick_member(manifest, name).keys.signing_public

@@ -125,12 +125,18 @@ def write_batch(device: Device, group: str | None, batch: Batch, *, as_json: boo
         file=sys.stderr,
     )
     print("on each device: covey join FILE", file=sys.stderr)
+    _note_missing_approval(device, group, batch.operators)
     if not has_authority(device.config):
         print(
             "note: this device cannot make accounts at the relay (broker.password_file): each device needs one first",
             file=sys.stderr,
         )
     return 0
+
+
+def _note_missing_approval(device: Device, group: str | None, operators: Sequence[str] | None) -> None:
+    if hint := inviting.lacks_own_approval(device, group, operators):
+        print(f"note: this device cannot give orders yet; {hint}", file=sys.stderr)
 
 
 def show_prepared(device: Device, *, as_json: bool) -> int:
@@ -275,6 +281,7 @@ def _print(invitation: OpenInvitation, options: argparse.Namespace, command: str
         print(inviting.qr_code(invite), file=sys.stderr)
     print(uri, flush=True)
     print_operators(invitation.operators())
+    _note_missing_approval(invitation.device, options.group, options.operator)
     if code is not None:
         print(f"code: {code}", file=sys.stderr)
         print(f"on the new device: {command} {_said(code, invite.relay_url)}", file=sys.stderr)

@@ -50,7 +50,7 @@ def add_arguments(parser: Parser) -> None:
     seconds_option(
         parser,
         "--timeout",
-        "time to wait (default: 600; a file: while it is valid); 0: do not wait for the group",
+        "time to wait; 0: not for the group (default: 600; a file: its validity)",
     )
     parser.add_argument("--label", default="", help="name for people, if this machine is not a device yet")
     parser.add_argument("--run", action="store_true", help="then run the agent, like 'covey run'")

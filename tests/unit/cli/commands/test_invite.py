@@ -146,6 +146,18 @@ def test_an_invite_file_names_the_operators_and_the_actions_they_may_order(
         assert commands == (["restart-agent", "read-now"] if obeyed else [])
 
 
+def test_a_hub_that_invites_obeying_devices_is_told_to_approve_itself(hub: Here, files: Path, tmp_path: Path) -> None:
+    hub.ok("relay", "set", _NOWHERE)
+    key = hub.json("key", "show")["signing_key"]
+    approval = f"covey config set operations.operators {key}"
+    words = "invite", "--batch", "1", "--operator", key, "-o"
+    assert approval in hub.covey(*words, str(files)).stderr
+    assert approval in hub.fails("order", "run", "greet", code=1)
+    hub.ok("config", "set", "operations.operators", key)
+    done = hub.covey(*words, str(tmp_path / "more"))
+    assert (done.code, "cannot give orders" in done.stderr) == (0, False)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -299,7 +299,7 @@ def test_a_device_that_is_not_an_operator_cannot_give_orders(kim: Here) -> None:
     kim.ok("config", "unset", "operations.operators")
     said = kim.fails("order", "run", "restart-pump", code=1)
     assert "this device is not an operator" in said
-    assert "hint: approve it on the devices" in said
+    assert "hint: on this device and on those that should obey it: covey config set operations.operators" in said
 
 
 @pytest.mark.slow
