@@ -371,7 +371,7 @@ def test_a_joiner_that_finds_nobody_says_so_and_keeps_looking(  # ten minutes, w
     assert joining.errors.read_text().count("no answer yet") == 1
 
 
-def test_a_joiner_waits_no_longer_than_it_is_told(broker: Broker, fresh: Callable[[str], Gateway]) -> None:
+def test_a_joiner_waits_no_longer_than_its_timeout(broker: Broker, fresh: Callable[[str], Gateway]) -> None:
     """Its code may be used by now, or mistyped."""
     code = f"42-abandon-zoo-river-{broker.enrolment_password}"
     said = fresh("pi").fails("join", code, "--relay", broker.url, "--timeout", "2", code=124)

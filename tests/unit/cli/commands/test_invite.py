@@ -146,7 +146,7 @@ def test_an_invite_file_names_the_operators_and_the_actions_they_may_order(
         assert commands == (["restart-agent", "read-now"] if obeyed else [])
 
 
-def test_a_hub_that_invites_obeying_devices_is_told_to_approve_itself(hub: Here, files: Path, tmp_path: Path) -> None:
+def test_a_hub_that_invites_obeying_devices_learns_to_approve_itself(hub: Here, files: Path, tmp_path: Path) -> None:
     hub.ok("relay", "set", _NOWHERE)
     key = hub.json("key", "show")["signing_key"]
     approval = f"covey config set operations.operators {key}"
