@@ -41,17 +41,17 @@ def _run(folder: Path, days: float, outbox_bytes: int) -> None:
     collector = Device("collector", folder, collects=True)
     group_id = found(ann, collector)
     chance = random.Random(90)
-    values = [chance.randrange(100, 400) for _ in _SERIES]
+    values = [chance.randrange(10_000, 40_000) for _ in _SERIES]
     counts: Counter[tuple[int, int]] = Counter()
     sums: Counter[tuple[int, int]] = Counter()
     builder, raw, published, longest, spent = BatchBuilder(), 0, 0, 0.0, 0.0
     samples = int(days * 86_400_000_000) // _EVERY_US
     for sample in range(samples):
-        at = (sample + 1) * _EVERY_US
+        at = (sample + 1) * _EVERY_US + chance.randrange(2_000)
         minute = (_START_US + at) // _MINUTE_US
         for place, name in enumerate(_SERIES):
-            values[place] += chance.randrange(-2, 3)
-            builder.add(name, "Cel", at, values[place] / 10)
+            values[place] += chance.randrange(-300, 301)
+            builder.add(name, "Cel", at, values[place] / 1000)
             counts[place, minute] += 1
             sums[place, minute] += values[place]
         if builder.count >= _BATCH_READINGS or sample + 1 == samples:
@@ -96,7 +96,7 @@ def _check(
                 for name, _, time_us, value in batch.readings():
                     key = _SERIES.index(name), time_us // _MINUTE_US
                     found_counts[key] += 1
-                    found_sums[key] += round(float(value) * 10)
+                    found_sums[key] += round(float(value) * 1000)
             elif message.type is MessageType.SUMMARY:
                 spans, summary = read_summary(message.body)
                 for first, last in spans:
@@ -107,7 +107,7 @@ def _check(
                     for window in each.windows:
                         key = _SERIES.index(each.name), (window.first_us + offset) // _MINUTE_US
                         found_counts[key] += window.readings
-                        found_sums[key] += window.total * 10 // 10**each.scale
+                        found_sums[key] += window.total * 1000 // 10**each.scale
     for width_us, readings in sorted(widths.items()):
         name = f"in windows of {width_us // 1_000_000:,} s" if width_us else "as they were"
         print(f"  readings {name:<24} {readings:>14,}")
