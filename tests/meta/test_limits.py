@@ -16,6 +16,10 @@ _UNITS = {"KIB", "MIB"}
 
 _OUR_OWN = {
     "MAXIMUM_PUBLISH_BYTES": "this machine's memory",
+    "MAXIMUM_SERIES_RULES": "this device's rules",
+    "MAXIMUM_SERIES_RULE_BYTES": "this device's rules",
+    "MAXIMUM_ALARM_SERIES": "this machine's memory",
+    "ALARMS_PER_HOUR": "this device's rules",
     "ALERT_EPISODES": "this machine's alerts",
     "ALERT_MESSAGES": "this machine's alerts",
     "ALERT_PAUSE_US": "this machine's alerts",

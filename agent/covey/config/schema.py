@@ -11,6 +11,7 @@ from typing import Any
 
 from covey.core.link.budget import link_budget
 from covey.core.link.connect_windows import connect_schedule
+from covey.core.telemetry.series_rules import read_series_rule
 from covey.limits.actions import MAXIMUM_ACTIONS
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.mailbox import WAKE_HOOKS
@@ -18,7 +19,7 @@ from covey.limits.pairing import MAXIMUM_RELAY_URL_BYTES
 from covey.limits.relay import COLLECTOR_SILENT_US, MAXIMUM_RELAYS
 from covey.limits.settings import MAXIMUM_ALLOWED_SETTINGS
 from covey.limits.storage import OUTBOX_BYTES
-from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
+from covey.limits.telemetry import MAXIMUM_BATCH_READINGS, MAXIMUM_SERIES_RULES
 from covey.limits.units import MIB
 from covey.limits.vault import SEGMENT_US
 
@@ -39,7 +40,7 @@ def _setting(
 ) -> Any:
     """Declare a setting: its type is its default's; bounds are on a number's value, a text's bytes, a list's length.
 
-    A text with `choices` is one of them. `check` raises `ConfigurationError` for a text that means nothing.
+    A text with `choices` is one of them. `check` raises `ConfigurationError` for a text, or one of a list, that means nothing.
     """
     about = {"default": default, "meaning": meaning, "example": example, "unit": unit, "bounds": (low, high)}
     return field(default=default, metadata={**about, "local": local, "choices": choices, "check": check})
@@ -162,6 +163,15 @@ class TelemetryConfig:
         "64 hexadecimal digits",
     )
     batch_seconds: float = _setting(60.0, "longest time that a reading waits for a full batch", 10.0, "s", 0.1, 86_400)
+    series: tuple[str, ...] = _setting(
+        (),
+        "rules for series; the first whose pattern matches a name counts: which readings are alarms, sent at once",
+        ("freezer/* alarm > -15 hysteresis 2", "door/open alarm change > 0"),
+        "rules, separated by commas unless written as TOML",
+        0,
+        MAXIMUM_SERIES_RULES,
+        check=read_series_rule,
+    )
     keep_days: float = _setting(
         0.0, "running time of the agent after which undelivered readings are deleted; 0: never", 30.0, "days", 0, 3_650
     )
@@ -273,7 +283,7 @@ class OperationsConfig:
         1, "number of operators that must sign an order before this device obeys it", 2, "operators", 1, 16, local=True
     )
     settings: tuple[str, ...] = _setting(
-        ("app.*", "log.*", "presence.*", "sensors.*", "telemetry.batch_*"),
+        ("app.*", "log.*", "presence.*", "sensors.*", "telemetry.batch_*", "telemetry.series"),
         "settings that operators may change; * matches anything; local settings are never included",
         ("app.*", "sensors.interval_seconds", "relay.url"),
         "names of settings, separated by commas unless written as TOML",

@@ -30,7 +30,7 @@ class Setting:
     local: bool
     choices: tuple[str, ...]
     means: Callable[[str], object] | None = None
-    """Raises `ConfigurationError` for a text that means nothing."""
+    """Raises `ConfigurationError` for a text, or one of a list, that means nothing."""
 
     @property
     def variable(self) -> str:
@@ -63,8 +63,9 @@ class Setting:
             else:
                 bounds = f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
             raise ConfigurationError(f"{where} must be {bounds}", hint=self.hint)
-        if self.means is not None and isinstance(value, str):
-            self.means(value)
+        if self.means is not None:
+            for each in value if isinstance(value, tuple) else (str(value),):
+                self.means(each)
         return value
 
     def read(self, text: str, where: str) -> Value:

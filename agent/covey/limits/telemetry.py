@@ -26,6 +26,18 @@ MAXIMUM_BATCH_SERIES = 1_024
 MAXIMUM_BATCH_BYTES = 512 * KIB
 """A batch before compression; what a reader may have to inflate for one message."""
 
+MAXIMUM_SERIES_RULES = 64
+"""Rules of `telemetry.series`: each new name is compared with all of them."""
+
+MAXIMUM_SERIES_RULE_BYTES = 256
+"""One rule: a name's pattern, a condition and two numbers."""
+
+MAXIMUM_ALARM_SERIES = 1_024
+"""Series of one device whose readings are judged: as many as a batch may have; each is some 400 bytes of memory."""
+
+ALARMS_PER_HOUR = 12
+"""Alarms that one series raises in an hour: each is a message and a commit of its own, and a person reads it."""
+
 PUBLISH_BATCHES = 32
 """Full batches that share one commit: one sync for all of them, and little that a power cut can take."""
 

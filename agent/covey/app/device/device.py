@@ -28,6 +28,7 @@ from covey.core.ids import GROUP_ID_BYTES, GroupId, from_hex
 from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.core.now import Now
+from covey.core.telemetry.series_rules import AlarmWatch
 from covey.errors import ConfigurationError, DamagedStateError, LocalError, MalformedError, RemoteError
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Device:
     fresh_account: bool = False
     ephemeral: EphemeralExchange = field(default_factory=EphemeralExchange)
     waking: Waking = field(default_factory=Waking)
+    alarms: AlarmWatch = field(default_factory=AlarmWatch)
 
     @property
     def config(self) -> Config:
@@ -185,7 +187,9 @@ def device_on(folder: StateFolder, identity: Identity, config: Config) -> Iterat
             _note_carriage(node, config, store)
         except (RemoteError, ValueError) as error:  # what was checked when it was stored
             raise DamagedStateError(f"the state database is damaged: {error}") from error
-        yield Device(folder, LiveSettings(config), store, SystemClock(earliest_us(store)), node)
+        live, alarms = LiveSettings(config), AlarmWatch(config.telemetry.series)
+        live.follow(("telemetry.series",), lambda changed: alarms.change(changed.telemetry.series))
+        yield Device(folder, live, store, SystemClock(earliest_us(store)), node, alarms=alarms)
     except DamagedStateError as error:
         folder.state_file.note_damage()
         raise DamagedStateError(

@@ -1,0 +1,90 @@
+"""`covey.core.telemetry.series_rules`: which readings are alarms, and how many."""
+
+from __future__ import annotations
+
+import pytest
+
+from covey.core.telemetry.series_rules import Alarm, AlarmWatch, read_series_rule
+from covey.errors import ConfigurationError
+from covey.limits.telemetry import ALARMS_PER_HOUR, MAXIMUM_ALARM_SERIES
+
+_HOUR_US = 3_600_000_000
+R, E, N = Alarm.RAISED, Alarm.ENDED, None
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "alarms"),
+    [
+        ("a alarm > 80", [79, 80, 80.1, 90, 80.1, 80, 81], [N, N, R, N, N, E, R]),
+        ("a alarm > 80 hysteresis 5", [81, 79, 81, 76, 75, 81], [R, N, N, N, E, R]),
+        ("a alarm < 3.2 hysteresis 0.1", [3.3, 3.1, 3.2, 3.29, 3.4], [N, R, N, N, E]),
+        ("* alarm change > 5", [1, 6, 12, 12, 6.5, 0], [N, N, R, N, R, R]),
+        ("a alarm change > 0", [True, True, False], [N, N, R]),
+        ("b* alarm > 0", [5], [N]),
+        ("a alarm>-1e1", [-11, "warm", b"", float("inf"), float("nan"), -9], [N, N, N, N, N, R]),
+    ],
+)
+def test_a_rule_marks_the_reading_that_crosses_its_limit_and_the_one_that_ends_it(
+    rule: str, values: list[float], alarms: list[Alarm | None]
+) -> None:
+    watch = AlarmWatch([rule])
+    assert [watch.judge("a", "", value, 0) for value in values] == alarms
+
+
+def test_the_first_rule_that_matches_counts() -> None:
+    watch = AlarmWatch(["cpu/0 alarm > 90", "cpu/* alarm > 50"])
+    assert watch.judge("cpu/0", "", 60.0, 0) is None
+    assert watch.judge("cpu/1", "", 60.0, 0) is Alarm.RAISED
+
+
+def test_a_value_that_hovers_raises_a_bounded_number_of_alarms_an_hour_and_the_rest_is_counted() -> None:
+    watch = AlarmWatch(["a alarm > 0"])
+    found = [watch.judge("a", "", value, at_us) for at_us in range(100) for value in (1.0, -1.0)]
+    assert found.count(Alarm.RAISED) == found.count(Alarm.ENDED) == ALARMS_PER_HOUR
+    assert watch.take_suppressed() == 100 - ALARMS_PER_HOUR
+    assert watch.take_suppressed() == 0
+    assert watch.judge("b", "", 1.0, 100) is None
+    assert watch.judge("a", "", 1.0, _HOUR_US) is Alarm.RAISED
+
+
+def test_the_series_that_are_judged_are_bounded_and_names_without_a_rule_are_not_among_them() -> None:
+    watch = AlarmWatch(["a* alarm > 0"])
+    for number in range(2 * MAXIMUM_ALARM_SERIES):
+        watch.judge(f"b{number}", "", 1.0, 0)
+    for number in range(MAXIMUM_ALARM_SERIES):
+        assert watch.judge(f"a{number}", "", 1.0, 0) is Alarm.RAISED
+    assert watch.judge("a", "", 1.0, 0) is None
+    assert watch.take_suppressed() == 1
+    assert watch.judge("a7", "", 0.0, 0) is Alarm.ENDED
+
+
+def test_an_alarm_that_was_not_stored_is_raised_again() -> None:
+    watch = AlarmWatch(["a alarm > 0"])
+    for _ in range(2 * ALARMS_PER_HOUR):
+        assert watch.judge("a", "", 1.0, 0) is Alarm.RAISED
+        watch.withdraw("a", "")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "",
+        "a",
+        "a alarm",
+        "a alarm 5",
+        "a alarm >= 5",
+        "a alarm > five",
+        "a alarm > 1e999",
+        "a alarm > 1 hysteresis -1",
+        "a alarm > 1 hysteresis 1e999",
+        "a alarm change > -1",
+        "a alarm change > 1 hysteresis 1",
+        "a alarm change < 1",
+        "a b alarm > 1",
+        f"{'a' * 300} alarm > 1",
+    ],
+)
+def test_what_is_no_rule_is_refused_with_an_example(rule: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        read_series_rule(rule)
+    assert refused.value.hint
