@@ -38,6 +38,7 @@ from tests.outside.vault import Vault
 
 _ROWS_AT_ONCE = 100_000
 _LARGEST_DOUBLE_INTEGER = 2**53
+_ALARMS = (None, "raised", "ended", "changed")
 
 _MESSAGES = pa.schema(
     [
@@ -51,7 +52,7 @@ _SAID = pa.schema(
     [
         *(("message", pa.int64()), ("index", pa.int32()), ("name", pa.string()), ("unit", pa.string())),
         *(("ticks", pa.int64()), ("value", pa.float64()), ("whole", pa.int64()), ("flag", pa.bool_())),
-        *(("text", pa.string()), ("data", pa.binary())),
+        *(("text", pa.string()), ("data", pa.binary()), ("alarm", pa.string())),
     ]
 )
 _ERASED = pa.schema(
@@ -93,7 +94,7 @@ _UNERASED = f"""
 _DIFFERENCES = {
     **{
         column: f"rows.{column} IS DISTINCT FROM said.{column}"
-        for column in ("name", "unit", "value", "whole", "flag", "text", "data")
+        for column in ("name", "unit", "value", "whole", "flag", "text", "data", "alarm")
     },
     "time": """time_us <> ticks + coalesce(clock_offset, CASE clock WHEN 2 THEN 0 ELSE "offset" END)
                AND time_quality <> 'arrival'""",
@@ -196,7 +197,7 @@ def _load(database: duckdb.DuckDBPyConnection, holdings: Holdings) -> None:
     )
     landings = ((ids[key], *landing) for key, found in holdings.landings.items() for landing in found)
     said = (
-        (ids[key], index, reading.name, reading.unit, reading.time, *_columns(reading.value))
+        (ids[key], index, reading.name, reading.unit, reading.time, *_columns(reading.value), _ALARMS[batch.alarm])
         for key, batch in holdings.batches.items()
         for index, reading in enumerate(batch.readings)
     )

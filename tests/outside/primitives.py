@@ -61,6 +61,12 @@ def parsed(content: bytes, shape: object, *, items: int = _ITEMS) -> Any:
 
 def grown(content: bytes, shape: object, *, items: int = _ITEMS) -> Any:
     """Return a structure of a shape, without the extension map that may end it."""
+    return grown_and_extensions(content, shape, items=items)[0]
+
+
+def grown_and_extensions(content: bytes, shape: object, *, items: int = _ITEMS) -> tuple[Any, dict[int, Any]]:
+    """Return a structure of a shape, and the extension map that ends it, or an empty one."""
+    extensions: dict[int, Any] = {}
     value = parsed(content, list, items=items)
     if value and isinstance(value[-1], dict):
         extensions = value.pop()
@@ -72,7 +78,7 @@ def grown(content: bytes, shape: object, *, items: int = _ITEMS) -> Any:
             raise RefusedError("unsupported", "a field that must be understood")
     if not fits(value, shape):
         raise RefusedError("malformed", "shape")
-    return value
+    return value, extensions
 
 
 def _count(value: object, depth: int) -> int:

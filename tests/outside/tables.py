@@ -16,7 +16,10 @@ from tests.outside.primitives import RefusedError
 _TIME = pa.timestamp("us", "UTC")
 READINGS = pa.schema(
     [
-        *((name, pa.string()) for name in ("author", "incarnation", "boot", "name", "unit", "time_quality", "text")),
+        *(
+            (name, pa.string())
+            for name in ("author", "incarnation", "boot", "name", "unit", "alarm", "time_quality", "text")
+        ),
         *((name, pa.int64()) for name in ("seq", "batch_number", "clock_offset", "whole")),
         *(("index", pa.int32()), ("value", pa.float64()), ("flag", pa.bool_()), ("data", pa.binary())),
         *(("collector", pa.string()), ("time", _TIME), ("received_at", _TIME)),

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from tests.outside.messages import Range, ranges_of
-from tests.outside.primitives import BOOT_ID, UINT63, RefusedError, either, fits, grown, parsed
+from tests.outside.primitives import BOOT_ID, UINT63, RefusedError, either, fits, grown, grown_and_extensions, parsed
 
 SYNCHRONISED, UNSYNCHRONISED, ASSERTED = range(3)
 _DECIMAL, _BOOLEAN, _FLOAT, _TEXT, _DATA = range(5)
@@ -33,6 +33,8 @@ _SUMMARISED = (
         bytes,
     ),
 )
+_ALARM = 1
+"""The key of an extension map."""
 COLUMN = (_INT64, either(1, 2, 4, 8), bytes)
 _SERIES = (str, str, range(5), range(10), range(1, 16_001))
 
@@ -57,6 +59,8 @@ class Batch(NamedTuple):
     anchor_monotonic: int
     anchor_wall: int
     readings: list[Reading]
+    alarm: int = 0
+    """1: they begin an alarm, 2: they end one, 3: they have changed too much; 0: none of these."""
 
     @property
     def offset(self) -> int:
@@ -66,7 +70,10 @@ class Batch(NamedTuple):
 
 def read_telemetry(body: bytes) -> Batch:
     """Return what the body of a telemetry message says."""
-    number, batch = grown(body, _TELEMETRY)
+    (number, batch), extensions = grown_and_extensions(body, _TELEMETRY)
+    alarm = extensions.get(_ALARM, None)
+    if alarm is not None and not fits(alarm, range(1, 256)):
+        raise RefusedError("malformed", "alarm")
     _, boot, clock, monotonic, wall, count, codec, inflated, packed = batch
     columns = parsed(
         inflate(packed, inflated) if codec else packed, (list, COLUMN, COLUMN, bytes, [either(str, bytes)])
@@ -79,7 +86,7 @@ def read_telemetry(body: bytes) -> Batch:
     named = [(name, unit) for name, unit, _, _, length in series for _ in range(length)]
     taken = integers(times, count)
     readings = [Reading(*names, at, value) for names, at, value in zip(named, taken, values, strict=True)]
-    return Batch(number, boot, clock, monotonic, wall, readings)
+    return Batch(number, boot, clock, monotonic, wall, readings, 0 if alarm is None else alarm if alarm <= 3 else 1)
 
 
 class Summary(NamedTuple):

@@ -78,6 +78,7 @@ def test_telemetry(vector: dict[str, Any]) -> None:
     if batch:
         wall = [[name, unit, time + batch.offset, value] for name, unit, time, value in batch.readings]
         assert (batch.number, wall) == (_spelled_out(vector.get("number", 1)), _spelled_out(vector["decoded"]))
+        assert batch.alarm == vector["alarm"]
 
 
 @pytest.mark.parametrize("vector", _vectors("summaries", "vectors"))

@@ -40,7 +40,8 @@ def _setting(
 ) -> Any:
     """Declare a setting: its type is its default's; bounds are on a number's value, a text's bytes, a list's length.
 
-    A text with `choices` is one of them. `check` raises `ConfigurationError` for a text, or one of a list, that means nothing.
+    A text with `choices` is one of them. `check` raises `ConfigurationError` for a text that
+    means nothing, alone or in a list.
     """
     about = {"default": default, "meaning": meaning, "example": example, "unit": unit, "bounds": (low, high)}
     return field(default=default, metadata={**about, "local": local, "choices": choices, "check": check})

@@ -18,6 +18,9 @@ LINK_WINDOW_HISTORY_MESSAGES = 4
 """Messages of a group's history in flight to one recipient: each carries up to 320 KiB, and mostly one is asked for at
 a time."""
 
+LINK_WINDOW_ALARM_MESSAGES = 64
+"""Alarms in flight on one link, next to all else: few of a device at a time, and each series' are bounded."""
+
 LINK_WINDOW_LIVE_MESSAGES = 64
 """New telemetry in flight to one recipient in addition to a backlog: a batch is made every few seconds."""
 

@@ -45,6 +45,12 @@ COLUMNS = (
     ReadingColumn("flag", pa.bool_(), "the value of `BOOLEAN`"),
     ReadingColumn("text", _TEXT, "the value of `TEXT`"),
     ReadingColumn("data", pa.binary(), "the value of `DATA`"),
+    ReadingColumn(
+        "alarm",
+        _TEXT,
+        "`raised`, `ended` or `changed` of a batch of alarms (section 11); null of any other",
+        message=True,
+    ),
     ReadingColumn("time_quality", _TEXT, "how that is known: see below", message=True, known=True),
     ReadingColumn(
         "clock_offset",

@@ -251,7 +251,9 @@ class Telemetry:
     def scalars(self) -> Scalars:
         """Return what a row says of it that is in no packed column."""
         boot = self.batch.clock.boot_id.hex()
-        return {"kind": _TELEMETRY, "batch_number": self.number, "boot": boot}
+        alarm = self.batch.alarm
+        said = None if alarm is None else alarm.name.lower()
+        return {"kind": _TELEMETRY, "batch_number": self.number, "boot": boot, "alarm": said}
 
 
 @dataclass(slots=True)

@@ -64,6 +64,7 @@ MESSAGE_SCHEMA = pa.schema(
         pa.field("batch_number", pa.int64()),  # of the batch among all of its author's
         pa.field("received_at", TIMESTAMP),
         pa.field("boot", pa.string()),
+        pa.field("alarm", pa.string()),
         pa.field("time_quality", pa.string()),
         pa.field("clock_offset", pa.int64()),  # microseconds from the boot's monotonic clock to the times
         _field("booleans_from", pa.int32()),  # values of readings [from, until) are truth values

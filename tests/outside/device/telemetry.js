@@ -6,6 +6,7 @@ const { UINT63, exactly, integer, list, octets, ranges, structure, text, tuple, 
 
 const [DECIMAL, BOOLEAN, FLOAT, TEXT, DATA] = [0, 1, 2, 3, 4]
 const ASSERTED = 2
+const ALARM = 1 // the key of an extension map
 const MAXIMUM_BATCH_BYTES = 524288
 const MAXIMUM_READINGS = 16000
 const MAXIMUM_SERIES = 1024
@@ -77,7 +78,8 @@ const seriesShape = value => {
 
 /** {number, batch, readings}: readings are [name, unit, time by the device's clock, value] in index order. */
 function readTelemetry(body) {
-  const [[number, batch]] = structure(decode(body), [integer(1, UINT63), value => value])
+  const [[number, batch], extensions] = structure(decode(body), [integer(1, UINT63), value => value])
+  const alarm = extensions?.has(ALARM) ? integer(1, 255)(extensions.get(ALARM)) : 0
   const shapes = [
     integer(1, 1), exactly(8), integer(0, 2), uint63, uint63, integer(0, MAXIMUM_READINGS), integer(0, 1), integer(0, MAXIMUM_BATCH_BYTES),
     octets(Infinity),
@@ -111,7 +113,7 @@ function readTelemetry(body) {
   const readings = series.flatMap(each =>
     Array.from({ length: each.count }, () => [each.name, each.unit, narrow(times[at.time++] + shift), value(each)]),
   )
-  return { number, bootId, clock, series, readings }
+  return { number, bootId, clock, series, readings, alarm: alarm > 3 ? 1 : alarm }
 }
 
 const SAFE = BigInt(Number.MAX_SAFE_INTEGER)

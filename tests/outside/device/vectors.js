@@ -210,8 +210,8 @@ function checkTelemetry() {
   for (const entry of count.in('telemetry').vectors) {
     count.entry(entry, () => readTelemetry(octets(entry, 'bytes')), batch => {
       const series = batch.series.map(({ name, unit, kind, scale, count: many }) => [name, unit, kind, scale, many])
-      const found = [batch.number, series, batch.readings]
-      const expected = [entry.number, entry.series, entry.decoded]
+      const found = [batch.number, series, batch.readings, batch.alarm]
+      const expected = [entry.number, entry.series, entry.decoded, entry.alarm]
       if (!entry.readings) return [found, expected]
       const { boot_id: bootId, monotonic_us: monotonic, wall_us: wall, kind: clock } = entry.clock
       const again = readTelemetry(writeTelemetry(entry.number, { bootId: hex(bootId), clock, monotonic, wall }, entry.readings))

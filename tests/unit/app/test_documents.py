@@ -31,7 +31,7 @@ def _status() -> Status:
         relay=RelayStatus("mqtt://a", "up", 5),
         relays=(RelayStatus("mqtt://a", "up", 5), RelayStatus("mqtt://b", "refused", 1)),
         clock_synchronised=True,
-        outbox=OutboxStatus(1, 90, 100, BytesByClass(0, 90, 0, 0), 90_000),
+        outbox=OutboxStatus(1, 90, 100, BytesByClass(0, 90, 0, 0, 0), 90_000),
         queues=(),
         members=(MemberStatus(_NAME, "", None, "unknown", None),),
         groups=(),
@@ -60,7 +60,7 @@ def test_a_word_of_python_is_a_key_without_its_underscore() -> None:
 
 
 def test_documents_leave_out_internal_fields() -> None:
-    reported = to_json(OutboxStatus(1, 9, 100, BytesByClass(0, 9, 0, 0), 2, oldest_us=2_345_678))
+    reported = to_json(OutboxStatus(1, 9, 100, BytesByClass(0, 9, 0, 0, 0), 2, oldest_us=2_345_678))
     assert set(reported) == {"messages", "bytes", "maximum_bytes", "bytes_by_class", "oldest_seconds"}
     assert set(to_json(RelayStatus("mqtt://a", "agent not running", 0, noted="up"))) == {"url", "state", "seconds"}
 
@@ -75,5 +75,5 @@ def test_documents_ignore_unknown_fields_and_miss_lacking_ones() -> None:
 
 @pytest.mark.parametrize(("size", "full", "nearly"), [(80, False, False), (81, False, True), (100, True, True)])
 def test_an_outbox_says_how_full_it_is(size: int, full: bool, nearly: bool) -> None:
-    outbox = OutboxStatus(1, size, 100, BytesByClass(0, size, 0, 0), None)
+    outbox = OutboxStatus(1, size, 100, BytesByClass(0, size, 0, 0, 0), None)
     assert (outbox.full, outbox.nearly_full) == (full, nearly)

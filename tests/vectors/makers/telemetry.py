@@ -136,6 +136,9 @@ def _refused() -> list[tuple[str, str, bytes]]:
         ("a number and no batch", "malformed", cbor([1])),
         ("a batch as bytes", "malformed", cbor([1, _outer(inside)[2:]])),
         ("something after the batch", "malformed", b"\x83\x01" + _outer(inside)[2:] + b"\x00"),
+        ("an alarm of no kind", "malformed", b"\x83" + _outer(inside)[1:] + cbor({1: 0})),
+        ("an alarm in words", "malformed", b"\x83" + _outer(inside)[1:] + cbor({1: "on"})),
+        ("an alarm of 256", "malformed", b"\x83" + _outer(inside)[1:] + cbor({1: 256})),
         ("columns not deterministic", "malformed", _outer(b"\x98\x05" + inside[1:])),
         ("a byte after the columns", "malformed", _outer(inside + b"\x00")),
         ("a column missing", "malformed", _outer(_columns()[:4])),
@@ -173,6 +176,14 @@ def make() -> dict[str, Any]:
             builder.add(*row)
         body = numbered(_NUMBERS.get(place, place + 1), builder.body(clock))
         vectors.append(_described(name, body) | {"readings": to_json(rows)})
+    for name, alarm in (
+        ("an alarm begins", 1),
+        ("an alarm ends", 2),
+        ("an alarm without an end", 3),
+        ("an alarm of a newer kind", 9),
+    ):
+        vectors.append(_described(name, b"\x83" + _outer(_columns())[1:] + cbor({1: alarm})))
+    vectors.append(_described("a field that a newer device adds", b"\x83" + _outer(_columns())[1:] + cbor({3: "x"})))
     vectors.append(_described("five series by hand", _outer(_columns())))
     vectors.append(_described("deflated by hand", _outer(_columns(), codec=1, packed=_deflate(cbor(_columns())))))
     vectors.append(_described("a boolean of 2 is true", _outer(_columns(numbers=[15, 1, b"\x00\x01\xf2"]))))
@@ -197,6 +208,7 @@ def _described(name: str, body: bytes) -> dict[str, Any]:
         },
         "bytes": body.hex(),
         "series": [[each.name, each.unit, int(each.kind), each.scale, each.count] for each in batch.series],
+        "alarm": 0 if batch.alarm is None else int(batch.alarm),
         "decoded": to_json(list(batch.readings())),
         "code": None,
     }

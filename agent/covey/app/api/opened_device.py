@@ -28,7 +28,7 @@ from covey.app.wording import count
 from covey.client import Blob
 from covey.core.ids import DeviceKey, GroupId, device_name
 from covey.core.telemetry.line_protocol import read_lines
-from covey.errors import IdempotencyError, LocalError, ReadingError, UsageError
+from covey.errors import CoveyError, IdempotencyError, LocalError, ReadingError, UsageError
 from covey.limits.storage import IDEMPOTENCY_KEY_LENGTH
 
 if TYPE_CHECKING:
@@ -168,10 +168,14 @@ class OpenedDevice:
         records = self._device.store.idempotency
         if not size:
             return 0
-        return self._commit(
-            lambda node, now: once(records, key, request, lambda: publisher.queue(node, now)),
-            size,
-        )
+        try:
+            return self._commit(
+                lambda node, now: once(records, key, request, lambda: publisher.queue(node, now)),
+                size,
+            )
+        except CoveyError:
+            publisher.withdraw()
+            raise
 
     def send(
         self, content: bytes, group: str | None, to: str | None, expires_s: int | None, key: str | None = None

@@ -43,6 +43,7 @@ class BytesByClass:
     data: Count
     telemetry: Count
     history: Count
+    alarm: Count
 
 
 @dataclass(frozen=True, slots=True)

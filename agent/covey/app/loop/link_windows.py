@@ -52,16 +52,22 @@ class LinkWindows:
 
     def changed_elsewhere(self, now: Now) -> None:
         """Note that another process has written: it may ask for a window, or need one."""
+        if not self._open_if_asked(now) and not self._windows.is_open and self._busy():
+            self._windows.open(now)
+
+    def _open_if_asked(self, now: Now) -> bool:
         asked, self._asked = self._asked, self._asked_now()
-        if asked != self._asked:
-            self._windows.open(now)
-            self._windows.moved(now)
-        elif not self._windows.is_open and self._busy():
-            self._windows.open(now)
+        if asked == self._asked:
+            return False
+        self._windows.open(now)
+        self._windows.moved(now)
+        return True
 
     def turn(self, node: Node, now: Now) -> int:
         """Open or close a window where that is due; return when to be called next, in monotonic microseconds."""
         windows, awaits = self._windows, node.state.windows.awaits_answer
+        if not windows.is_open:
+            self._open_if_asked(now)
         due = now.monotonic_us >= windows.next_deadline(now, awaits_answer=awaits)
         busy = due and windows.is_open and self._busy()
         if windows.is_open or not due or self._costs.may_open(now):

@@ -205,4 +205,5 @@ def read_landed(record: SegmentRecord, known: KnownLayouts) -> DoorMessage | Non
         record.received_at_us,
         batch.clock.kind,
         tuple([DoorReading(*each) for each in batch.readings()]),
+        batch.alarm,
     )

@@ -38,7 +38,8 @@ class LandedReading:
     """One reading, with the columns of the ingest's table `readings`, as far as a vault has them.
 
     `label` and `name`, `unit` and `text` are the device's own words. Of `value`, `flag`, `text` and `data` (hex) one is
-    there. `incarnation`, `seq` and `index` tell it from every other reading of its author. Times are RFC 3339 in UTC.
+    there. `alarm` is "raised", "ended", "changed" or null. `incarnation`, `seq` and `index` tell a reading from every
+    other one of its author. Times are RFC 3339 in UTC.
     """
 
     author: str
@@ -50,6 +51,7 @@ class LandedReading:
     flag: bool | None
     text: str | None
     data: str | None
+    alarm: str | None
     time_quality: str
     incarnation: str
     seq: int
@@ -139,6 +141,7 @@ def _readings(message: DoorMessage, label: str) -> Iterator[LandedReading]:
             flag=value if isinstance(value, bool) else None,
             text=value if isinstance(value, str) else None,
             data=value.hex() if isinstance(value, bytes) else None,
+            alarm=None if message.alarm is None else message.alarm.name.lower(),
             time_quality=quality,
             incarnation=incarnation,
             seq=int(seq),

@@ -1,5 +1,7 @@
 """Readings into batches, batches into the outbox: what sensors and `covey publish` share.
 
+A reading that is an alarm (`telemetry.series`) waits for nothing: it goes into a batch of alarms, ahead of everything
+else in the outbox, and what is open is committed with it.
 Readings with a time of their own and readings timed by this device's clock go into separate batches, because a batch
 has one clock. A reading counts as published when its batch's commit is done; `add` and `flush` return how many
 that were.
@@ -8,15 +10,17 @@ that were.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covey.app.device.device import group_id
+from covey.app.loop.link_windows import ask_for_window
 from covey.core.ids import GroupId
 from covey.core.node import Node
 from covey.core.now import ABSOLUTE_US, Now
-from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value
+from covey.core.telemetry.batch import Alarm, BatchBuilder, ClockKind, ClockReading, Value
+from covey.core.telemetry.series_rules import AlarmWatch
 from covey.core.telemetry.times import AHEAD_US, EARLIEST_US, LATEST_US, is_believable
-from covey.errors import LocalError
+from covey.errors import LocalError, ReadingError
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS, PUBLISH_BATCHES
 from covey.ports import Clock, Report, Transactions
 
@@ -24,6 +28,14 @@ if TYPE_CHECKING:
     from covey.app.device.device import Device
 
 _COMPLAIN_EVERY_US = 600_000_000
+
+
+class _Closed(NamedTuple):
+    """A batch that waits for its commit, how many readings it has, and what they say if they are alarms."""
+
+    batch: bytes
+    readings: int
+    alarm: Alarm | None = None
 
 
 def _always(work: Callable[[], int]) -> int:
@@ -43,7 +55,10 @@ class Publisher:
         group: Callable[[Node], GroupId],
         batch_us: int,
         batch_readings: int,
+        alarms: AlarmWatch,
+        urgent: Callable[[Now], None] = lambda _now: None,
     ) -> None:
+        """`urgent` is called in the transaction that queues alarms."""
         self._clock = clock
         self._store = store
         self._group = group
@@ -51,7 +66,13 @@ class Publisher:
         self.batch_readings = batch_readings
         self._timed_here = BatchBuilder()
         self._asserted = BatchBuilder()
-        self._closed: list[tuple[bytes, int]] = []
+        self._watch = alarms
+        self._urgent = urgent
+        self._alarms: dict[tuple[Alarm, bool], BatchBuilder] = {}
+        """The open batches of alarms, by what they say and whether their times are asserted."""
+        self._raised: list[tuple[str, str]] = []
+        """The series whose alarms no commit holds yet."""
+        self._closed: list[_Closed] = []
         self._opened_us: int | None = None
         self._replaced_times = 0
         self._believed_us = 0
@@ -59,7 +80,7 @@ class Publisher:
         that a reading costs. Each flush ends that, as the clock may be set back."""
 
     def add(self, name: str, unit: str, time_us: int | None, value: Value) -> bool:
-        """Take one reading; return whether enough batches are full to want `flush`.
+        """Take one reading; return whether enough batches are full to want `flush`, or it is an alarm.
 
         `time_us` None means now; a time that SenML calls relative is this device's monotonic clock's. One that cannot
         be (`times.is_believable`) becomes now, and is counted.
@@ -67,31 +88,55 @@ class Publisher:
         Raises:
             ReadingError: no table could hold it; nothing was taken.
         """
+        if self._watch.has_rules:
+            alarm = self._watch.judge(name, unit, value, self._clock.monotonic_us())
+            if alarm is not None:
+                self._add_alarm(alarm, name, unit, time_us, value)
+                return True
         if time_us is not None and EARLIEST_US <= time_us <= self._believed_us:  # as nearly all are
             builder = self._asserted
             builder.add(name, unit, time_us, value)
         else:
-            builder = self._add_looked_at(name, unit, time_us, value)
+            builder, time_us, replaced = self._looked_at(time_us)
+            builder.add(name, unit, time_us, value)
+            self._replaced_times += replaced
         if self._opened_us is None:
             self._opened_us = self._clock.monotonic_us()
         if builder.count >= self.batch_readings or builder.full:
             self._close(builder)
         return len(self._closed) >= PUBLISH_BATCHES
 
-    def _add_looked_at(self, name: str, unit: str, time_us: int | None, value: Value) -> BatchBuilder:
+    def _add_alarm(self, alarm: Alarm, name: str, unit: str, time_us: int | None, value: Value) -> None:
+        """Put an alarm into a batch of its own kind: one that waits for nothing, and is marked as a whole."""
+        ordinary, time_us, replaced = self._looked_at(time_us)
+        builder = self._alarms.setdefault((alarm, ordinary is self._asserted), BatchBuilder())
+        try:
+            builder.add(name, unit, time_us, value)
+        except ReadingError:
+            self._watch.withdraw(name, unit)
+            raise
+        self._replaced_times += replaced
+        if alarm is not Alarm.ENDED:
+            self._raised.append((name, unit))
+        if self._opened_us is None:
+            self._opened_us = self._clock.monotonic_us()
+        if builder.full:
+            self._close_alarms()
+
+    def _looked_at(self, time_us: int | None) -> tuple[BatchBuilder, int, bool]:
+        """Return the batch that a time belongs to, the time that is believed, and whether that replaces another."""
         replaced = time_us is not None and not self._believes(time_us)
         if time_us is None or replaced:
             builder, time_us = self._timed_here, self._clock.monotonic_us()
         else:
             builder = self._timed_here if time_us < ABSOLUTE_US else self._asserted
-        builder.add(name, unit, time_us, value)
-        self._replaced_times += replaced
-        return builder
+        return builder, time_us, replaced
 
     @property
     def waiting(self) -> int:
         """The readings that no commit holds yet."""
-        return self._timed_here.count + self._asserted.count + sum(count for _, count in self._closed)
+        alarms = sum(each.count for each in self._alarms.values())
+        return self._timed_here.count + self._asserted.count + alarms + sum(each.readings for each in self._closed)
 
     def due(self) -> int | None:
         """Return the monotonic time at which the open batches are old enough."""
@@ -112,6 +157,7 @@ class Publisher:
         with self._store.transaction():
             readings = once(lambda: self.queue(node, now))
         self._closed = []
+        self._raised = []
         self._opened_us = None
         self._replaced_times = 0
         self._believed_us = 0
@@ -119,9 +165,16 @@ class Publisher:
 
     def close(self) -> int:
         """Close the open batches; return the bytes of all closed ones."""
+        self._close_alarms()
         self._close(self._timed_here)
         self._close(self._asserted)
-        return sum(len(body) for body, _ in self._closed)
+        return sum(len(each.batch) for each in self._closed)
+
+    def withdraw(self) -> None:
+        """Have readings of the series that have just raised an alarm raise it again: these were not queued."""
+        for name, unit in self._raised:
+            self._watch.withdraw(name, unit)
+        self._raised = []
 
     def queue(self, node: Node, now: Now) -> int:
         """Put the closed batches into the outbox, inside a transaction; return how many readings those are.
@@ -130,8 +183,11 @@ class Publisher:
             LocalError: no collector, or the outbox is full.
         """
         group_id = self._group(node)
-        for body, count in self._closed:
-            node.telemetry.send(group_id, body, count, now)
+        for each in sorted(self._closed, key=lambda each: each.alarm is None):
+            node.telemetry.send(group_id, each.batch, each.readings, now, each.alarm)
+        if any(each.alarm is not None for each in self._closed):
+            self._urgent(now)
+        node.telemetry.count_suppressed_alarms(self._watch.take_suppressed())
         node.telemetry.count_replaced_times(self._replaced_times)
         return self.waiting
 
@@ -142,8 +198,14 @@ class Publisher:
 
     def _close(self, builder: BatchBuilder) -> None:
         if builder.count:
-            self._closed.append((builder.body(self._anchor(asserted=builder is self._asserted)), builder.count))
+            batch = builder.body(self._anchor(asserted=builder is self._asserted))
+            self._closed.append(_Closed(batch, builder.count))
             builder.clear()
+
+    def _close_alarms(self) -> None:
+        for (alarm, asserted), builder in self._alarms.items():
+            self._closed.append(_Closed(builder.body(self._anchor(asserted=asserted)), builder.count, alarm))
+        self._alarms.clear()
 
     def _anchor(self, *, asserted: bool) -> ClockReading:
         if asserted:
@@ -225,4 +287,6 @@ def device_publisher(device: Device, batch_readings: int | None = None) -> Publi
         telemetry_group(group_id(telemetry.group) if telemetry.group else None),
         int(telemetry.batch_seconds * 1e6),
         batch_readings or telemetry.batch_readings,
+        device.alarms,
+        lambda now: ask_for_window(device.store, now),
     )

@@ -13,6 +13,7 @@ from covey.core.ids import BatchNumber, DeviceKey, LinkSeq, Place
 from covey.core.wire.message import MessageType
 from covey.core.wire.sequences import Range
 from covey.limits.link import (
+    LINK_WINDOW_ALARM_MESSAGES,
     LINK_WINDOW_CONTROL_MESSAGES,
     LINK_WINDOW_HISTORY_MESSAGES,
     LINK_WINDOW_LIVE_MESSAGES,
@@ -29,6 +30,8 @@ class Lane(IntEnum):
     """Data and telemetry."""
     LIVE = 3
     """Telemetry that is queued while a backlog of bulk waits: it overtakes that."""
+    ALARM = 4
+    """Readings that are alarms: only control messages go before them."""
 
     @property
     def window_messages(self) -> int:
@@ -41,6 +44,7 @@ _WINDOWS = {
     Lane.HISTORY: LINK_WINDOW_HISTORY_MESSAGES,
     Lane.BULK: LINK_WINDOW_MESSAGES,
     Lane.LIVE: LINK_WINDOW_LIVE_MESSAGES,
+    Lane.ALARM: LINK_WINDOW_ALARM_MESSAGES,
 }
 
 
@@ -51,6 +55,8 @@ class MessageClass(IntEnum):
     DATA = 1
     TELEMETRY = 2
     HISTORY = 3
+    ALARM = 4
+    """Telemetry that is neither dropped nor thinned, and goes ahead of other telemetry: see `alarm_of`."""
 
 
 _CLASSES = {
@@ -65,7 +71,10 @@ _CLASSES = {
 
 
 def class_of(kind: MessageType) -> MessageClass:
-    """Return how the messages of a type are treated: all that has no class of its own is control."""
+    """Return how the messages of a type are treated: all that has no class of its own is control.
+
+    Batches of alarms are told from others by their bodies (`SendQueue.queue`).
+    """
     return _CLASSES.get(kind, MessageClass.CONTROL)
 
 

@@ -19,7 +19,7 @@ from covey.core.link.queued import NO_BATCHES, Batches, MessageClass, TakenBack,
 from covey.core.link.thinning import batches_of, thin
 from covey.core.link.windows import Windows
 from covey.core.now import Now
-from covey.core.telemetry.batch import numbered
+from covey.core.telemetry.batch import Alarm, alarm_of, numbered
 from covey.core.wire.message import (
     BATCHES,
     NO_GROUP,
@@ -31,6 +31,7 @@ from covey.core.wire.message import (
     write_message,
 )
 from covey.core.wire.sequences import Range, SequenceSet
+from covey.errors import RemoteError
 from covey.limits.message import MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
 from covey.limits.storage import EXPIRED_AT_ONCE, OUTBOX_DROP_SHARE, THINNED_BYTES
 
@@ -124,7 +125,7 @@ class SendQueue:
             body,
         )
         place = self._records.outbox.queue(
-            recipient, seq, link_seq, class_of(kind), message, now.wall_us, batches, beyond=beyond
+            recipient, seq, link_seq, _class_of(kind, body), message, now.wall_us, batches, beyond=beyond
         )
         if lifetime_us is None and kind is MessageType.TELEMETRY:
             lifetime_us = self.telemetry_lifetime_us
@@ -133,11 +134,13 @@ class SendQueue:
         self._windows.queue_grew(recipient)
         return place
 
-    def queue_batch(self, recipient: DeviceKey, group_id: GroupId, batch: bytes, now: Now) -> None:
+    def queue_batch(
+        self, recipient: DeviceKey, group_id: GroupId, batch: bytes, now: Now, alarm: Alarm | None = None
+    ) -> None:
         """Queue a telemetry batch under its author's next number; room is made as by `queue_telemetry`."""
         number = self._records.outbox.allocate_number()
-        batches = Batches(number, (), 0)
-        self.queue_telemetry(recipient, MessageType.TELEMETRY, group_id, numbered(number, batch), now, batches)
+        batches, body = Batches(number, (), 0), numbered(number, batch, alarm)
+        self.queue_telemetry(recipient, MessageType.TELEMETRY, group_id, body, now, batches)
 
     def queue_telemetry(
         self,
@@ -363,6 +366,19 @@ class SendQueue:
         if freed:
             self._report_losses(recipient, now)
         return freed
+
+
+def _class_of(kind: MessageType, body: bytes) -> MessageClass:
+    """Return how a message of this device is treated: its alarms are telemetry of a class of their own."""
+    inner, batch = kind, body
+    if kind is MessageType.REDIRECTED:
+        try:
+            message = read_message(body, verify=False)
+        except RemoteError:  # its recipient says so
+            return class_of(kind)
+        inner, batch = message.type, message.body
+    is_alarm = inner is MessageType.TELEMETRY and alarm_of(batch) is not None
+    return MessageClass.ALARM if is_alarm else class_of(kind)
 
 
 def groups_of_waiting(outbox: OutboxRecords, recipient: DeviceKey, kind: MessageType) -> list[GroupId]:

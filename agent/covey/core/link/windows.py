@@ -19,17 +19,19 @@ from covey.limits.link import RETRY_US_MAX
 
 _Key = tuple[DeviceKey, Lane]
 _LANES = tuple(Lane)
+_SERVED = (Lane.CONTROL, Lane.ALARM, Lane.HISTORY, Lane.BULK, Lane.LIVE)
 
 
 class Windows:
-    """Up to four windows for each recipient that something waits for: one for each lane.
+    """Up to five windows for each recipient that something waits for: one for each lane.
 
-    Control messages go first, then what is live. History and bulk take turns, over all recipients: a catch-up neither
-    waits for all telemetry nor has telemetry wait for all of it.
+    Control messages go first, then alarms, then what is live. History and bulk take turns, over all recipients: a
+    catch-up neither waits for all telemetry nor has telemetry wait for all of it.
     """
 
     def __init__(self) -> None:
         self._control: dict[_Key, SendLink] = {}
+        self._alarms: dict[_Key, SendLink] = {}
         self._live: dict[_Key, SendLink] = {}
         self._others: dict[_Key, SendLink] = {}
         self.is_connected = False
@@ -56,10 +58,10 @@ class Windows:
         return self._live.get((recipient, Lane.LIVE), ())
 
     def serving(self, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[SendLink]:
-        """Yield each window to a wanted recipient, those of control messages first, then live ones; a `served` one
-        comes last the next time. An idle one is forgotten.
+        """Yield each window to a wanted recipient, those of control messages first, then alarms, then live ones; a
+        `served` one comes last the next time. An idle one is forgotten.
         """
-        for links in (self._control, self._live, self._others):
+        for links in (self._control, self._alarms, self._live, self._others):
             yield from self._busy([link for link in links.values() if wanted(link.recipient)])
 
     def serving_one(self, recipient: DeviceKey) -> Iterator[SendLink]:
@@ -79,7 +81,7 @@ class Windows:
 
     def clear(self) -> None:
         """Forget what is in flight: it may have to be signed again."""
-        for links in (self._control, self._live, self._others):
+        for links in (self._control, self._alarms, self._live, self._others):
             links.clear()
 
     def sent(self, recipient: DeviceKey, entry: InFlight, now: Now, relay: str) -> None:
@@ -179,10 +181,12 @@ class Windows:
     def _of_lane(self, lane: Lane) -> dict[_Key, SendLink]:
         if lane is Lane.CONTROL:
             return self._control
+        if lane is Lane.ALARM:
+            return self._alarms
         return self._live if lane is Lane.LIVE else self._others
 
     def _of(self, recipient: DeviceKey) -> list[SendLink]:
-        found = [self._of_lane(lane).get((recipient, lane)) for lane in _LANES]
+        found = [self._of_lane(lane).get((recipient, lane)) for lane in _SERVED]
         return [link for link in found if link is not None]
 
     def _by_relay(self) -> list[SendLink]:
@@ -194,4 +198,4 @@ class Windows:
         return [link for board in self._on_line for link in self._of(board)]
 
     def _all(self) -> list[SendLink]:
-        return [*self._control.values(), *self._live.values(), *self._others.values()]
+        return [*self._control.values(), *self._alarms.values(), *self._live.values(), *self._others.values()]

@@ -23,6 +23,7 @@ from covey.core.link.sender import Sender
 from covey.core.link.windows import Windows
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
+from covey.core.telemetry.batch import Alarm
 from covey.core.wire.message import BATCHES, Message, MessageType, read_message
 from covey.errors import LocalError, MalformedError, RemoteError, UnknownGroupError
 from covey.limits.relay import COLLECTOR_CHECK_US, REDIRECTED_AT_ONCE
@@ -186,7 +187,7 @@ class Publishing:
         """Let telemetry expire after so many days of running time; 0: never."""
         self._queue.telemetry_lifetime_us = int(days * _DAY_US) or None
 
-    def send(self, group_id: GroupId, batch: bytes, readings: int, now: Now) -> None:
+    def send(self, group_id: GroupId, batch: bytes, readings: int, now: Now, alarm: Alarm | None = None) -> None:
         """Queue one batch for this device's collector, and count its readings as published. Inside a transaction.
 
         Where the outbox is full, the oldest telemetry goes, and a signed loss record says so.
@@ -198,9 +199,16 @@ class Publishing:
         collector = self._groups.collector_of(group_id)
         if collector is None:
             raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
-        self._queue.queue_batch(collector.keys.signing_public, group_id, batch, now)
+        self._queue.queue_batch(collector.keys.signing_public, group_id, batch, now, alarm)
         self._records.counters.count("published_readings", readings)
         self._records.counters.count("published_messages")
+        if alarm is not None:
+            self._records.counters.count("published_alarms", readings)
+
+    def count_suppressed_alarms(self, alarms: int) -> None:
+        """Count readings that were alarms beyond a series' bound, and went as ordinary ones."""
+        if alarms:
+            self._records.counters.count("suppressed_alarms", alarms)
 
     def count_replaced_times(self, readings: int) -> None:
         """Count readings whose time was not believed, so that they got the time of their arrival."""

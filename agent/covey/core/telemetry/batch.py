@@ -1,7 +1,8 @@
 """Telemetry batches: many readings of one device, packed in columns (docs/protocol/core.md, "Telemetry").
 
 The body of a TELEMETRY message is `[number, batch]`: the batch's place among all of its author's, given when it is
-queued. A batch is `[1, boot_id, clock, anchor_monotonic_us, anchor_wall_us, count, codec, inflated, packed]`. `packed`,
+queued. A batch of alarms has the extension map `{1: alarm}` after it.
+A batch is `[1, boot_id, clock, anchor_monotonic_us, anchor_wall_us, count, codec, inflated, packed]`. `packed`,
 inflated, is the CBOR array `[series, times, numbers, floats, texts]`:
 
 * series: `[name, unit, kind, scale, count]` each, ordered by kind. Readings stand series after series in this one
@@ -68,6 +69,15 @@ class ClockKind(IntEnum):
     """Wall times that the application gave with its readings."""
 
 
+class Alarm(IntEnum):
+    """What all readings of a batch of alarms say, and its name in the column `alarm` of tables."""
+
+    RAISED = 1
+    ENDED = 2
+    CHANGED = 3
+    """An alarm that has no end: a value has changed by more than it may."""
+
+
 class Kind(IntEnum):
     """How a series' values are stored; also the order of the series in a batch."""
 
@@ -118,6 +128,7 @@ class Batch:
     numbers: Column
     floats: bytes
     texts: tuple[str | bytes, ...]
+    alarm: Alarm | None = None
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -270,13 +281,24 @@ def _utf8_bytes(text: str) -> int:
         raise ReadingError("a name, unit or text must be Unicode") from error
 
 
-_PAIR = b"\x82"
+ALARM_KEY = 1
+"""The key of a body's extension map that says what its readings announce."""
+_ALARMS = {cbor.encode({ALARM_KEY: int(alarm)}): alarm for alarm in Alarm}
+_ALARM_BYTES = max(map(len, _ALARMS))
+_PAIR, _TRIPLE = b"\x82", b"\x83"
 _LONG_NUMBERS = {0x18: 1, 0x19: 2, 0x1A: 4, 0x1B: 8}
 
 
-def numbered(number: int, batch: bytes) -> bytes:
+def numbered(number: int, batch: bytes, alarm: Alarm | None = None) -> bytes:
     """Return the body of a TELEMETRY message. The batch is written before its number is known, and stays as it is."""
-    return _PAIR + cbor.encode(number) + batch
+    if alarm is None:
+        return _PAIR + cbor.encode(number) + batch
+    return _TRIPLE + cbor.encode(number) + batch + cbor.encode({ALARM_KEY: int(alarm)})
+
+
+def alarm_of(body: bytes) -> Alarm | None:
+    """Return what the readings of a body say that this device has written; None where they are no alarms."""
+    return _ALARMS.get(body[-_ALARM_BYTES:]) if body[:1] == _TRIPLE else None
 
 
 def split_number(body: bytes) -> tuple[BatchNumber, bytes]:
@@ -285,11 +307,13 @@ def split_number(body: bytes) -> tuple[BatchNumber, bytes]:
     Raises:
         MalformedError: not such a body.
     """
-    head = body[1] if len(body) > 1 and body[:1] == _PAIR else 0xFF
+    head = body[1] if len(body) > 1 and body[:1] in {_PAIR, _TRIPLE} else 0xFF
     end = 2 + _LONG_NUMBERS.get(head, 0)
-    if head > max(_LONG_NUMBERS) or not end < len(body):
+    unknown = body[:1] == _TRIPLE and alarm_of(body) is None
+    if unknown or head > max(_LONG_NUMBERS) or not end < len(body):
         raise MalformedError("the batch has no number")
-    return BatchNumber(int.from_bytes(body[2:end]) if end > 2 else head), body[end:]
+    until = None if alarm_of(body) is None else -_ALARM_BYTES
+    return BatchNumber(int.from_bytes(body[2:end]) if end > 2 else head), body[end:until]
 
 
 def _write_batch(

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from covey.core.telemetry.batch import (
+    ALARM_KEY,
     BOOT_ID_BYTES,
     DEFLATE,
     FORMAT,
     MAXIMUM_SCALE,
+    Alarm,
     Batch,
     ClockKind,
     ClockReading,
@@ -87,10 +90,21 @@ def read_telemetry(body: bytes, known: KnownLayouts | None = None) -> tuple[int,
         if length(size) == len(packed) and bounded and number != b"\0":
             reading = ClockReading(boot_id, monotonic_us, wall_us, ClockKind(clock[0]))
             return uint(number), _unpack(reading, count, codec, inflated, packed, known)
-    number, value = cbor.record(cbor.decode_growing(body, MAXIMUM_MESSAGE_BYTES), "telemetry", cbor.uint(), _as_it_is)
+    fields, extensions = cbor.read_growing(body, MAXIMUM_MESSAGE_BYTES)
+    number, value = cbor.record(fields, "telemetry", cbor.uint(), _as_it_is)
     if not number:
         raise MalformedError("telemetry: numbers must begin at 1")
-    return number, _checked_batch(value, known)
+    batch = _checked_batch(value, known)
+    alarm = extensions.get(ALARM_KEY)
+    return number, batch if alarm is None else replace(batch, alarm=_read_alarm(alarm))
+
+
+def _read_alarm(value: object) -> Alarm:
+    """Read what a batch of alarms says; what only a newer device knows is one that begins."""
+    number = cbor.uint(255)(value)
+    if not number:
+        raise MalformedError("telemetry: an alarm must not be 0")
+    return Alarm(number) if number <= max(Alarm) else Alarm.RAISED
 
 
 def read_batch(raw: bytes, known: KnownLayouts | None = None) -> Batch:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from covey.core import crypto
 from covey.core.ids import DeviceKey
-from covey.core.telemetry.batch import ClockKind
+from covey.core.telemetry.batch import Alarm, ClockKind
 from covey.core.wire import cbor
 
 _ID_BYTES = 16
@@ -46,6 +46,8 @@ class DoorMessage:
     received_at_us: int
     clock: ClockKind
     readings: tuple[DoorReading, ...]
+    alarm: Alarm | None = None
+    """What all readings say where they are alarms."""
 
     def is_backlog(self, reading: DoorReading, now_us: int, backlog_us: int) -> bool:
         """Say whether a reading is late; what a clock says that nobody has set counts from when it landed."""

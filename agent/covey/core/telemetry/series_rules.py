@@ -19,11 +19,11 @@ import sys
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import IntEnum
 from fnmatch import fnmatchcase
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from covey.core.telemetry.batch import Alarm
 from covey.errors import ConfigurationError
 from covey.limits.telemetry import ALARMS_PER_HOUR, MAXIMUM_ALARM_SERIES, MAXIMUM_SERIES_RULE_BYTES
 
@@ -38,13 +38,6 @@ _RULE = re.compile(
     rf"(?:\s+hysteresis\s+(?P<hysteresis>{_NUMBER}))?"
 )
 _HINT = "for example: freezer/* alarm > -15 hysteresis 2, or door/open alarm change > 0"
-
-
-class Alarm(IntEnum):
-    """What an alarm reading says; the numbers are the protocol's."""
-
-    RAISED = 1
-    ENDED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +137,7 @@ class AlarmWatch:
         series.last = value
         if rule.condition == "change":
             is_over = before is not None and abs(value - before) > rule.limit
-            return Alarm.RAISED if is_over and self._may_raise(series, now_us) else None
+            return Alarm.CHANGED if is_over and self._may_raise(series, now_us) else None
         beyond = value - rule.limit if rule.condition == ">" else rule.limit - value
         if not series.is_active and beyond > 0:
             series.is_active = True

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.ids import Place
+from covey.core.link.queued import MessageClass
+from covey.core.telemetry.batch import Alarm
+from covey.core.telemetry.decoding import read_telemetry
 from covey.core.telemetry.times import UNUSABLE_US
+from covey.core.wire.message import MessageType, read_message
+from covey.errors import ReadingError
+from covey.limits.telemetry import ALARMS_PER_HOUR
 from tests.unit.app.telemetry.test_sensor_roles import Site
 
 _HOUR_US = 3_600_000_000
@@ -59,3 +66,85 @@ def test_the_clock_is_asked_once_a_batch_and_again_after_it_was_set_back(
     site.publisher.add("level", "m", began_us, 2.5)
     site.publisher.flush(site.ann.node)
     assert site.ann.store.counters.values()["published_times_replaced"] == 1
+
+
+def _queued(site: Site) -> list[tuple[Alarm | None, list[tuple[str, object]]]]:
+    """Return what waits for the collector in the order in which it goes: what it announces, and its readings."""
+    messages = [read_message(each.entry.message) for each in site.ann.sends() if each.entry]
+    batches = [read_telemetry(each.body)[1] for each in messages if each.type is MessageType.TELEMETRY]
+    return [(each.alarm, [(name, value) for name, _, _, value in each.readings()]) for each in batches]
+
+
+def _site(folder: Path, *rules: str, outbox_bytes: int = 10_000_000) -> Site:
+    site = Site(folder, outbox_bytes=outbox_bytes)
+    for outgoing in site.ann.sends():
+        site.gate.receive(outgoing.envelope)
+    site.watch.change(rules)
+    return site
+
+
+def test_an_alarm_wants_a_commit_at_once_and_goes_ahead_of_a_backlog(tmp_path: Path) -> None:
+    site = _site(tmp_path, "soil alarm > 50")
+    for number in range(100):
+        site.publisher.add("level", "m", None, number)
+        site.publisher.flush(site.ann.node)
+    assert not site.publisher.add("soil", "%", None, 50.0)
+    assert site.publisher.add("soil", "%", None, 51.0)
+    assert site.publisher.flush(site.ann.node) == 2
+    assert site.publisher.add("soil", "%", site.wall_us(), 49.5)
+    site.publisher.flush(site.ann.node)
+    queued = _queued(site)
+    assert queued[:2] == [(Alarm.RAISED, [("soil", 51.0)]), (Alarm.ENDED, [("soil", 49.5)])]
+    assert {value for _, readings in queued[2:] for _, value in readings} == {*range(100)}
+    counted = site.ann.store.counters.values()
+    assert (counted["published_alarms"], counted["published_readings"]) == (2, 103)
+
+
+def test_alarms_beyond_the_bound_are_ordinary_readings_and_are_counted(tmp_path: Path) -> None:
+    site = _site(tmp_path, "door alarm change > 0")
+    for number in range(2 * ALARMS_PER_HOUR + 1):
+        site.publisher.add("door", "", None, bool(number % 2))
+        site.publisher.flush(site.ann.node)
+    assert [alarm for alarm, _ in _queued(site)].count(Alarm.CHANGED) == ALARMS_PER_HOUR
+    counted = site.ann.store.counters.values()
+    assert (counted["published_alarms"], counted["suppressed_alarms"]) == (ALARMS_PER_HOUR, ALARMS_PER_HOUR)
+    assert counted["published_readings"] == 2 * ALARMS_PER_HOUR + 1
+
+
+def test_a_full_outbox_drops_old_readings_and_no_alarm(tmp_path: Path) -> None:
+    site = _site(tmp_path, "a alarm > 0", outbox_bytes=8_000)
+    site.publisher.add("a", "", None, 1.0)
+    site.publisher.flush(site.ann.node)
+    for number in range(60):
+        site.publisher.add("b", "", None, f"{number} {'x' * 200}")
+        site.publisher.flush(site.ann.node)
+    assert site.ann.store.counters.values()["dropped_outbox_full"] > 30
+    assert _queued(site)[0] == (Alarm.RAISED, [("a", 1.0)])
+
+
+def test_an_alarm_of_a_reading_that_no_table_can_hold_is_raised_by_the_next_one(tmp_path: Path) -> None:
+    site = _site(tmp_path, "* alarm > 0")
+    with pytest.raises(ReadingError):
+        site.publisher.add("a", "u" * 99, None, 1.0)
+    assert site.publisher.add("a", "", None, 1.0)
+    site.publisher.withdraw()
+    assert site.publisher.add("a", "", None, 1.0)
+    assert site.publisher.waiting == 2
+
+
+def test_an_alarm_stays_one_on_its_way_to_another_collector(tmp_path: Path) -> None:
+    site = _site(tmp_path, "a alarm > 0")
+    site.publisher.add("a", "", None, 1.0)
+    site.publisher.flush(site.ann.node)
+    [(place, kind, _, _)] = site.ann.store.outbox.waiting(site.gate.key, 9)
+    assert MessageClass(kind) is MessageClass.ALARM
+    with site.ann.store.transaction():
+        site.ann.node._queue.requeue(site.gate.key, place, site.ann.now)
+    [(place, kind, _, _)] = site.ann.store.outbox.waiting(site.gate.key, 9)
+    assert MessageClass(kind) is MessageClass.ALARM
+    [(_, raw)] = site.ann.store.outbox.queued(site.gate.key, Place(place - 1), 1, 1)
+    with site.ann.store.transaction():
+        site.ann.node._queue.redirect(site.gate.key, place, site.gate.key, site.group_id, raw, None, site.ann.now)
+    [(_, kind, _, _)] = site.ann.store.outbox.waiting(site.gate.key, 9)
+    assert MessageClass(kind) is MessageClass.ALARM
+    assert site.ann.store.outbox.bytes_by_class()[MessageClass.ALARM] > 0

@@ -64,7 +64,7 @@ def test_the_wear_of_a_card_in_a_line(written: WrittenStatus, line: str) -> None
         relay=RelayStatus("mqtt://a", "up", 5),
         relays=(),
         clock_synchronised=True,
-        outbox=OutboxStatus(0, 0, 100, BytesByClass(0, 0, 0, 0), None),
+        outbox=OutboxStatus(0, 0, 100, BytesByClass(0, 0, 0, 0, 0), None),
         queues=(),
         members=(),
         groups=(),

@@ -19,18 +19,21 @@ ANN, BEN = DeviceKey(b"a" * 32), DeviceKey(b"b" * 32)
 def _served(windows: Windows) -> list[tuple[Lane, bytes]]:
     """Serve the first window, as a relay that takes one message at a time would have it."""
     order = [(link.lane, link.recipient[:1]) for link in windows.serving()]
-    first = next(link for link in windows.serving() if link.lane is not Lane.CONTROL)
+    first = next(link for link in windows.serving() if link.lane not in {Lane.CONTROL, Lane.ALARM})
     windows.served(first)
     return order
 
 
-def test_control_goes_first_and_the_others_take_turns() -> None:
+_FIRST = [(lane, recipient) for lane in (Lane.CONTROL, Lane.ALARM) for recipient in (b"a", b"b")]
+
+
+def test_control_goes_first_then_alarms_and_the_others_take_turns() -> None:
     windows = Windows()
     for recipient in (ANN, BEN):
         windows.queue_grew(recipient)
     orders = [_served(windows) for _ in range(4)]
-    assert all(order[:2] == [(Lane.CONTROL, b"a"), (Lane.CONTROL, b"b")] for order in orders)
-    assert [order[2] for order in orders] == [
+    assert all(order[:4] == _FIRST for order in orders)
+    assert [order[4] for order in orders] == [
         (Lane.HISTORY, b"a"),
         (Lane.BULK, b"a"),
         (Lane.HISTORY, b"b"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from covey.core.telemetry.series_rules import Alarm, AlarmWatch, read_series_rule
+from covey.core.telemetry.batch import Alarm
+from covey.core.telemetry.series_rules import AlarmWatch, read_series_rule
 from covey.errors import ConfigurationError
 from covey.limits.telemetry import ALARMS_PER_HOUR, MAXIMUM_ALARM_SERIES
 
 _HOUR_US = 3_600_000_000
-R, E, N = Alarm.RAISED, Alarm.ENDED, None
+R, E, C, N = Alarm.RAISED, Alarm.ENDED, Alarm.CHANGED, None
 
 
 @pytest.mark.parametrize(
@@ -18,8 +19,8 @@ R, E, N = Alarm.RAISED, Alarm.ENDED, None
         ("a alarm > 80", [79, 80, 80.1, 90, 80.1, 80, 81], [N, N, R, N, N, E, R]),
         ("a alarm > 80 hysteresis 5", [81, 79, 81, 76, 75, 81], [R, N, N, N, E, R]),
         ("a alarm < 3.2 hysteresis 0.1", [3.3, 3.1, 3.2, 3.29, 3.4], [N, R, N, N, E]),
-        ("* alarm change > 5", [1, 6, 12, 12, 6.5, 0], [N, N, R, N, R, R]),
-        ("a alarm change > 0", [True, True, False], [N, N, R]),
+        ("* alarm change > 5", [1, 6, 12, 12, 6.5, 0], [N, N, C, N, C, C]),
+        ("a alarm change > 0", [True, True, False], [N, N, C]),
         ("b* alarm > 0", [5], [N]),
         ("a alarm>-1e1", [-11, "warm", b"", float("inf"), float("nan"), -9], [N, N, N, N, N, R]),
     ],

@@ -32,7 +32,7 @@ _TOTALS = {
     "the number of messages that wait": "SELECT queued_messages = (SELECT count(*) FROM outbox) FROM device",
     "their bytes": "SELECT queued_bytes = (SELECT coalesce(sum(size), 0) FROM outbox) FROM device",
     "their bytes by class": "SELECT queued_bytes = control_bytes + data_bytes + telemetry_bytes + history_bytes "
-    "FROM device",
+    "+ alarm_bytes FROM device",
     "the number for each recipient": "SELECT coalesce(min(queued_messages = "  # noqa: S608 - our names
     f"(SELECT count(*) FROM outbox WHERE {OF_PEER})), 1) FROM peer",
     "who they are for": "SELECT NOT EXISTS (SELECT 1 FROM outbox WHERE peer NOT IN (SELECT id FROM peer))",

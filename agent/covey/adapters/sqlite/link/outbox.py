@@ -69,6 +69,7 @@ _GROW_OLDER = (
 _INDEXED = {
     MessageClass.CONTROL: "INDEXED BY outbox_control WHERE id BETWEEN ? AND ? AND class = 0",
     MessageClass.HISTORY: "INDEXED BY outbox_history WHERE id BETWEEN ? AND ? AND class = 3",
+    MessageClass.ALARM: "INDEXED BY outbox_alarm WHERE id BETWEEN ? AND ? AND class = 4",
 }
 """The messages of a queue that an index finds behind any number of others. SQLite uses it for a literal class only."""
 
@@ -79,6 +80,7 @@ _OF_QUEUE = {
         Lane.CONTROL: _INDEXED[MessageClass.CONTROL],
         Lane.HISTORY: _INDEXED[MessageClass.HISTORY],
         Lane.BULK: "WHERE id BETWEEN ? AND ? AND class IN (1, 2)",
+        Lane.ALARM: _INDEXED[MessageClass.ALARM],
         Lane.LIVE: "WHERE id BETWEEN ? AND ? AND class = 2",
     }.items()
 }
@@ -538,7 +540,7 @@ class Outbox:
         return self._database.run(query, self._places(recipient))
 
     def holds_submissions(self, recipient: DeviceKey) -> bool:
-        query = "SELECT 1 FROM outbox WHERE id BETWEEN ? AND ? AND class IN (1, 2) LIMIT 1"
+        query = "SELECT 1 FROM outbox WHERE id BETWEEN ? AND ? AND class IN (1, 2, 4) LIMIT 1"
         return bool(self._database.run(query, self._places(recipient)))
 
     def recipients_of_batches(self) -> set[DeviceKey]:

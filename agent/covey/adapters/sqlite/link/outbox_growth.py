@@ -20,6 +20,7 @@ BYTES_OF_CLASS = {
     MessageClass.DATA: "data_bytes",
     MessageClass.TELEMETRY: "telemetry_bytes",
     MessageClass.HISTORY: "history_bytes",
+    MessageClass.ALARM: "alarm_bytes",
 }
 """The device row's total of each class."""
 
@@ -95,7 +96,7 @@ class OutboxGrowth:
         """Count one more message."""
         self._messages[recipient] += 1
         self._bytes[kind] += size
-        if kind is MessageClass.TELEMETRY:
+        if kind in {MessageClass.TELEMETRY, MessageClass.ALARM}:
             self._with_batches.add(recipient)
         if not self._database.within:
             self.write()

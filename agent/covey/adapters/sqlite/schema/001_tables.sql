@@ -20,6 +20,7 @@ CREATE TABLE device (
     data_bytes        INTEGER NOT NULL DEFAULT 0,
     telemetry_bytes   INTEGER NOT NULL DEFAULT 0,
     history_bytes     INTEGER NOT NULL DEFAULT 0,
+    alarm_bytes       INTEGER NOT NULL DEFAULT 0,
     inbox_bytes       INTEGER NOT NULL DEFAULT 0,
     landing_bytes     INTEGER NOT NULL DEFAULT 0,
     copy_mark         BLOB,                           -- adapters/sqlite/file/copy_mark.py
@@ -104,6 +105,7 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_by_expiry ON outbox (expires) WHERE expires IS NOT NULL;
 CREATE INDEX outbox_control ON outbox (id) WHERE class = 0;  -- found behind any number of other messages
 CREATE INDEX outbox_history ON outbox (id) WHERE class = 3;
+CREATE INDEX outbox_alarm ON outbox (id) WHERE class = 4;
 
 -- Ended incarnations in which messages still wait.
 CREATE TABLE incarnation_span (
