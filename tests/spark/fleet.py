@@ -16,7 +16,7 @@ from covey.app.telemetry.node_keys import NodeKeys
 from covey.app.telemetry.node_vault import NodeVault
 from covey.core.crypto import Identity
 from covey.core.ids import GroupId, Incarnation, LinkSeq, VaultId, node_id
-from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, Value, numbered
+from covey.core.telemetry.batch import Alarm, BatchBuilder, ClockKind, ClockReading, Value, numbered
 from covey.core.vault.documents import (
     SegmentEntry,
     SegmentRecord,
@@ -63,14 +63,14 @@ class Author:
         """Look at the clocks: `wall_us` is what the device believes."""
         return ClockReading(self.boot_id, BOOTED_US, wall_us, kind)
 
-    def telemetry(self, readings: list[Given], clock: ClockReading | None = None) -> bytes:
+    def telemetry(self, readings: list[Given], clock: ClockReading | None = None, alarm: Alarm | None = None) -> bytes:
         """Sign a message of readings; times are as the clock counts them, and it is sent when the clock was read."""
         builder = BatchBuilder()
         for reading in readings:
             builder.add(*reading)
         self.number += 1
         clock = clock or self.clock()
-        return self.sign(MessageType.TELEMETRY, numbered(self.number, builder.body(clock)), clock.wall_us)
+        return self.sign(MessageType.TELEMETRY, numbered(self.number, builder.body(clock), alarm), clock.wall_us)
 
     def measure(self, count: int, names: int = 3) -> bytes:
         """Sign a message of `count` plain readings, the last of them a second ago."""

@@ -374,6 +374,7 @@ class AlertsConfig:
     disk_percent: float = _setting(90.0, "disk usage of a device that triggers an alert; 0: never", 80.0, "%", 0, 100)
     lost: bool = _setting(True, "alert when a device reports lost messages", False)
     clock: bool = _setting(True, "alert when a device's clock is not synchronised", False)
+    alarms: bool = _setting(True, "alert when a reading is an alarm, as its device defines it", False)
     releases: bool = _setting(True, "alert when a release stops or a device rolls back", False)
     settle_seconds: float = _setting(
         120.0, "time that a problem must last before an alert is sent", 600.0, "s", 0, 86_400

@@ -1,7 +1,7 @@
 """Decide which alerts about a fleet a person receives, and when.
 
 1. Each problem of a device is one episode: announced once when it begins and once when it ends.
-2. An episode is announced after it has lasted for some time.
+2. An episode is announced after it has lasted for some time; an alarm of a series at once.
 3. Missing information neither begins nor ends an episode.
 4. Episodes of one kind that begin, or end, within `ALERT_PAUSE_US` share one message.
 5. A message enters each target's queue in the same commit as its episodes, and leaves it once the target has accepted
@@ -34,6 +34,7 @@ class AlertKind(StrEnum):
     CLOCK = "clock"
     RELEASE = "release"
     ROLLBACK = "rollback"
+    ALARM = "alarm"
 
 
 class Subject(NamedTuple):
@@ -166,7 +167,7 @@ class AlertBook:
         begun = [
             (subject, each)
             for subject, each in self.episodes.items()
-            if not each.announced and not 0 <= now_us - each.noticed_us < settle_us
+            if not each.announced and (subject.kind is AlertKind.ALARM or not 0 <= now_us - each.noticed_us < settle_us)
         ]
         ended = [(subject, each) for subject, each in self.episodes.items() if each.announced and each.ended_us]
         return [*self._notices(begun, now_us, ended=False), *self._notices(ended, now_us, ended=True)]

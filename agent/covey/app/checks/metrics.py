@@ -133,6 +133,8 @@ def families(status: Status) -> Iterator[Family]:
         ("thinned_readings", "Readings in these batches"),
         ("published_messages", "Telemetry batches queued"),
         ("published_readings", "Readings queued"),
+        ("published_alarms", "Readings queued as alarms"),
+        ("suppressed_alarms", "Alarms beyond the bound of their series, queued as ordinary readings"),
         ("published_times_replaced", "Readings with an impossible time, which got the time of arrival"),
         ("landed_messages", "Messages that this collector stored in its vault"),
     ):

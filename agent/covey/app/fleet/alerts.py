@@ -16,7 +16,7 @@ from covey.app.telemetry.newest_readings import reports_version
 from covey.app.wording import count, duration
 from covey.core.alerts import AlertFinding, AlertKind, AlertMessage, Episode, Notice, Subject
 from covey.core.ids import printable
-from covey.limits.alerts import ALERT_NAMED
+from covey.limits.alerts import ALERT_NAMED, ALERT_PAUSE_US
 
 if TYPE_CHECKING:
     from covey.app.fleet.documents import Fleet, FleetDevice, FleetValue
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _MINUTE_US = 60_000_000
 _LOST_FOR_US = 86_400_000_000
 """How long after its last record of loss a device counts as one that has lost something."""
+
+_CHANGED_FOR_US = 3_600_000_000
+"""How long a change that is an alarm counts: nothing ends it."""
 
 _DISK_WELL = 0.02
 """So much less of a disk has to be in use for it to be well again."""
@@ -41,6 +44,7 @@ _TITLES = {
     AlertKind.CLOCK: ("clock not synchronised", "clock synchronised again"),
     AlertKind.RELEASE: ("stopped", "no longer stopped"),
     AlertKind.ROLLBACK: ("rolled back", "working again"),
+    AlertKind.ALARM: ("alarm", "no longer in alarm"),
 }
 """What a message is about, where it has begun and where it has ended."""
 
@@ -73,7 +77,7 @@ def findings_of(
         if config.lost:
             yield _losses(device, fleet.at_us)
         for value in device.values:
-            yield from _value(device, value, fleet.at_us, config, settled=settled)
+            yield from _value(device, value, fleet.at_us, config, known, settled=settled)
         if config.clock and device.values:
             unset = max(device.values, key=lambda each: each.at_us).clock == "unsynchronised"
             finding = AlertFinding(device.label, "has a clock that is not synchronised", fleet.at_us)
@@ -115,7 +119,15 @@ def _losses(device: FleetDevice, now_us: int) -> tuple[Subject, AlertFinding | N
     return subject, AlertFinding(device.label, f"has lost {lost_in_words(device)}", device.lost_at_us, until_us)
 
 
-def _value(device: FleetDevice, value: FleetValue, now_us: int, config: AlertsConfig, *, settled: bool) -> Findings:
+def _value(
+    device: FleetDevice,
+    value: FleetValue,
+    now_us: int,
+    config: AlertsConfig,
+    known: Collection[Subject],
+    *,
+    settled: bool,
+) -> Findings:
     if config.stale_minutes and value.clock != "unsynchronised" and not reports_version(value.name):
         subject = Subject(AlertKind.STALE, device.key, f"{value.name} {value.unit}".rstrip())
         if now_us - value.at_us < config.stale_minutes * _MINUTE_US:
@@ -123,12 +135,31 @@ def _value(device: FleetDevice, value: FleetValue, now_us: int, config: AlertsCo
         elif settled and device.presence in {HERE, SELF}:
             what = f"has had no value of {printable(value.name, 64)}"
             yield subject, AlertFinding(device.label, what, value.at_us)
+    if config.alarms and value.alarm and value.alarm_at_us is not None:
+        yield _alarm(device, value, now_us, known)
     if config.disk_percent and value.name.endswith("disk/use") and isinstance(value.value, float | int):
         disk, full = Subject(AlertKind.DISK, device.key), config.disk_percent / 100
         if value.value >= full:
             yield disk, AlertFinding(device.label, f"has a disk that is {value.value:.0%} full", value.at_us)
         elif value.value < full - _DISK_WELL:
             yield disk, None
+
+
+def _alarm(
+    device: FleetDevice, value: FleetValue, now_us: int, known: Collection[Subject]
+) -> tuple[Subject, AlertFinding | None]:
+    """Return whether a series is in alarm: until one ends it, a change for a while.
+
+    One that has begun and ended since the last look is told as well.
+    """
+    subject, at_us = Subject(AlertKind.ALARM, device.key, f"{value.name} {value.unit}".rstrip()), value.alarm_at_us or 0
+    if value.alarm == "ended" and (subject in known or now_us - at_us >= ALERT_PAUSE_US):
+        return subject, None
+    if value.alarm == "changed" and now_us - at_us >= _CHANGED_FOR_US:
+        return subject, None
+    shown = f"{value.value:.9g}" if isinstance(value.value, float) else printable(str(value.value), 40)
+    what = f"has an alarm of {printable(value.name, 64)}, now {shown} {printable(value.unit, 32)}".rstrip()
+    return subject, AlertFinding(device.label, what, at_us, at_us + _CHANGED_FOR_US if value.alarm == "changed" else 0)
 
 
 def message_of(notice: Notice, devices: FleetKeys | Collection[str], at_us: int, number: int) -> AlertMessage:
@@ -175,6 +206,7 @@ def _line(subject: Subject, episode: Episode, now_us: int, *, ended: bool, is_me
         AlertKind.DISK: f"has free disk space again, after {lasted}",
         AlertKind.CLOCK: f"has a synchronised clock again, after {lasted}",
         AlertKind.RELEASE: f"is no longer stopped, after {lasted}",
+        AlertKind.ALARM: f"has no alarm of {printable(subject.series, 64)} any more, after {lasted}",
         AlertKind.ROLLBACK: f"works again with {printable(subject.series, 64)}, after {lasted}",
     }
     return f"{name} {ends[subject.kind]}"

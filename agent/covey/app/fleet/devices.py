@@ -189,4 +189,7 @@ def shown_device(row: ShownDevice, values: tuple[FleetValue, ...] = ()) -> Fleet
 
 def value_of(last: LastValue) -> FleetValue:
     """Return a last value as the fleet shows it."""
-    return FleetValue(last.name, last.unit, last.value, last.at_us, last.clock.name.lower())
+    if last.alarm is None:
+        return FleetValue(last.name, last.unit, last.value, last.at_us, last.clock.name.lower())
+    alarm = last.alarm.name.lower(), last.alarm_at_us
+    return FleetValue(last.name, last.unit, last.value, last.at_us, last.clock.name.lower(), *alarm)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class FleetValue:
     """The last reading of one series; `clock` tells what its time is worth.
 
-    It is "synchronised", "unsynchronised", or "asserted" by who measured.
+    It is "synchronised", "unsynchronised", or "asserted" by who measured. `alarm`: what the newest alarm of the series
+    says, "raised", "ended" or "changed", at `alarm_at_us`; empty for none.
     """
 
     name: str
@@ -21,6 +22,8 @@ class FleetValue:
     value: float | bool | str
     at_us: int
     clock: str
+    alarm: str = ""
+    alarm_at_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ import heapq
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from covey.adapters.sqlite.fleet_table import FleetTable, SaidSummary
 from covey.core import crypto
 from covey.core.ids import DeviceKey, NodeId, printable
-from covey.core.telemetry.batch import Batch, ClockKind
+from covey.core.telemetry.batch import Alarm, Batch, ClockKind
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.vault.documents import SegmentEntry, SegmentRecord, open_segment
 from covey.core.vault.landed_records import RecordKind, record_kind
@@ -42,13 +42,18 @@ from covey.limits.vault import (
 
 @dataclass(frozen=True, slots=True)
 class LastValue:
-    """The reading of a series with the latest time: microseconds since 1970, by the clock that `clock` tells of."""
+    """The reading of a series with the latest time: microseconds since 1970, by the clock that `clock` tells of.
+
+    `alarm` is what the newest alarm of the series says, at `alarm_at_us`.
+    """
 
     name: str
     unit: str
     value: float | bool | str
     at_us: int
     clock: ClockKind
+    alarm: Alarm | None = None
+    alarm_at_us: int = 0
 
 
 class NotedLoss(NamedTuple):
@@ -111,7 +116,10 @@ class NewestOfDevice:
 
     def to_text(self) -> str:
         """Return it as JSON."""
-        values = [[each.name, each.unit, each.value, each.at_us, int(each.clock)] for each in self.values.values()]
+        values = [
+            [each.name, each.unit, each.value, each.at_us, int(each.clock), each.alarm or 0, each.alarm_at_us]
+            for each in self.values.values()
+        ]
         losses = {digest.hex(): [int(reason), *others] for digest, (reason, *others) in self.losses.items()}
         boots = {boot_id.hex(): at_us for boot_id, at_us in self.boots.items()}
         return json.dumps([self.received_at_us, self.left_out, self.lost_at_us, values, losses, boots])
@@ -123,8 +131,10 @@ class NewestOfDevice:
         return cls(
             received_at_us,
             {
-                (name, unit): LastValue(name, unit, value, at_us, ClockKind(clock))
-                for name, unit, value, at_us, clock in values
+                (name, unit): LastValue(
+                    name, unit, value, at_us, ClockKind(clock), Alarm(alarm) if alarm else None, alarm_at_us
+                )
+                for name, unit, value, at_us, clock, alarm, alarm_at_us in values
             },
             left_out,
             {bytes.fromhex(each): NotedLoss(LossReason(noted[0]), *noted[1:]) for each, noted in losses.items()},
@@ -314,9 +324,14 @@ class NewestReadings:
             known = device.values.get((name, unit))
             if known is None and len(device.values) >= MAXIMUM_SHOWN_SERIES:
                 device.left_out += 1
-            elif known is None or at_us > known.at_us:
-                shown = _shown(value)
-                device.values[name, unit] = LastValue(name, unit, shown, at_us, batch.clock.kind)
+                continue
+            alarm = (None, 0) if known is None else (known.alarm, known.alarm_at_us)
+            if batch.alarm is not None and (alarm[0] is None or at_us > alarm[1]):
+                alarm = batch.alarm, at_us
+            if known is None or at_us > known.at_us:
+                device.values[name, unit] = LastValue(name, unit, _shown(value), at_us, batch.clock.kind, *alarm)
+            elif alarm[1] != known.alarm_at_us:
+                device.values[name, unit] = replace(known, alarm=alarm[0], alarm_at_us=alarm[1])
 
 
 def _shown(value: float | bool | str | bytes) -> float | bool | str:

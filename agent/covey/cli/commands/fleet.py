@@ -56,7 +56,7 @@ _GROUPS_HEAD = ("group", "members", "online", "silent", "with losses", "with wai
 _ORDERS_HEAD = ("order", "given", "by", "state", "results", "what")
 _RELEASES_HEAD = ("release", "started", "by", "state", "devices", "what")
 _FILES_HEAD = ("file", "offered", "by", "size", "here", "name")
-_VALUES_HEAD = ("series", "value", "age", "clock")
+_VALUES_HEAD = ("series", "value", "age", "clock", "alarm")
 _LONGEST_US = 3_650 * 86_400_000_000
 _NO_VAULT = "no last values: this device has no vault key; run 'covey fleet' on a collector"
 _TEXT = 40
@@ -326,7 +326,8 @@ def _name(device: FleetDevice) -> str:
 def _value(value: FleetValue, now_us: int) -> tuple[object, ...]:
     shown = f"{value.value:.9g}" if isinstance(value.value, float) else str(value.value)
     measured = labelled_name(printable(shown, _TEXT), value.unit)
-    return printable(value.name, 64), measured, _ago(value.at_us, now_us), value.clock
+    alarm = f"{value.alarm} {_ago(value.alarm_at_us, now_us)}" if value.alarm else ""
+    return printable(value.name, 64), measured, _ago(value.at_us, now_us), value.clock, alarm
 
 
 def _presence(device: FleetDevice, now_us: int) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.objects.folder import DirectoryStore
-from covey.app.telemetry.newest_readings import NewestOfDevice, NewestReadings
+from covey.app.telemetry.newest_readings import LastValue, NewestOfDevice, NewestReadings
 from covey.core.ids import DeviceKey
-from covey.core.telemetry.batch import ClockKind, ClockReading
+from covey.core.telemetry.batch import Alarm, ClockKind, ClockReading
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from covey.core.wire.message import MessageType, read_message
@@ -178,3 +178,15 @@ def test_a_large_fleets_older_messages_are_passed_over_and_no_loss_is(
     collector.land(says(authors[0], 0), received_at_us=NOW_US + 2 * _MINUTE_US)
     _look(newest, collector)
     assert _values(newest, authors[0])["t"] == 0
+
+
+def test_the_newest_alarm_of_a_series_stays_next_to_its_newest_value(tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "vault")
+    author = Author(collector, 1)
+    newest = NewestReadings()
+    for at_us, value, alarm in ((60, 9.0, Alarm.RAISED), (50, 8.0, None), (90, 7.0, Alarm.ENDED), (70, 9.5, None)):
+        collector.land(author.telemetry([("t", "Cel", BOOTED_US - at_us, value)], alarm=alarm), received_at_us=NOW_US)
+        _look(newest, collector)
+    assert _of(newest, author).values["t", "Cel"] == LastValue(
+        "t", "Cel", 8.0, NOW_US - 50, ClockKind.SYNCHRONISED, Alarm.RAISED, NOW_US - 60
+    )
