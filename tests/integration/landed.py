@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from covey.adapters.objects.folder import DirectoryStore
+from covey.core.telemetry.batch import Batch
 from covey.core.telemetry.decoding import read_telemetry
 from covey.core.vault import documents
 from covey.core.vault.key_file import KeyFile
@@ -23,9 +25,16 @@ class Collector(Protocol):
 
 def landed(collector: Collector) -> Counter[tuple[str, str, int, Any]]:
     """Open the whole vault and count its readings."""
+    readings: Counter[tuple[str, str, int, Any]] = Counter()
+    for _, batch in landed_in_order(collector):
+        readings.update(batch.readings())
+    return readings
+
+
+def landed_in_order(collector: Collector) -> Iterator[tuple[int, Batch]]:
+    """Open the whole vault and yield its batches with their numbers, in the order in which they came to each node."""
     key = KeyFile.parse((collector.state / "vault.key").read_text()).newest
     store = DirectoryStore(collector.state / "vault")
-    readings: Counter[tuple[str, str, int, Any]] = Counter()
     for name in store.keys(documents.manifest_prefix(key.vault_id)):
         node = documents.node_of_manifest_key(name)
         content = store.get(name, MAXIMUM_VAULT_MANIFEST_BYTES)
@@ -37,5 +46,4 @@ def landed(collector: Collector) -> Counter[tuple[str, str, int, Any]]:
             assert segment is not None
             for record in documents.open_segment(key, node, entry, segment):
                 if record_kind(record.message) is RecordKind.MESSAGE:
-                    readings.update(read_telemetry(read_message(record.message).body)[1].readings())
-    return readings
+                    yield read_telemetry(read_message(record.message).body)

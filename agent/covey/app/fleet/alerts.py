@@ -206,7 +206,7 @@ def _line(subject: Subject, episode: Episode, now_us: int, *, ended: bool, is_me
         AlertKind.DISK: f"has free disk space again, after {lasted}",
         AlertKind.CLOCK: f"has a synchronised clock again, after {lasted}",
         AlertKind.RELEASE: f"is no longer stopped, after {lasted}",
-        AlertKind.ALARM: f"has no alarm of {printable(subject.series, 64)} any more, after {lasted}",
+        AlertKind.ALARM: f"no longer has an alarm of {printable(subject.series, 64)}, after {lasted}",
         AlertKind.ROLLBACK: f"works again with {printable(subject.series, 64)}, after {lasted}",
     }
     return f"{name} {ends[subject.kind]}"

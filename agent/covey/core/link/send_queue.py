@@ -124,8 +124,11 @@ class SendQueue:
             now.wall_us,
             body,
         )
+        message_class = _class_of(kind, body)
+        if message_class is MessageClass.ALARM:
+            batches = replace(batches, window_us=None, whole=True)
         place = self._records.outbox.queue(
-            recipient, seq, link_seq, _class_of(kind, body), message, now.wall_us, batches, beyond=beyond
+            recipient, seq, link_seq, message_class, message, now.wall_us, batches, beyond=beyond
         )
         if lifetime_us is None and kind is MessageType.TELEMETRY:
             lifetime_us = self.telemetry_lifetime_us

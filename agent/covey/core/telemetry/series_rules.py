@@ -19,7 +19,6 @@ import sys
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -49,6 +48,23 @@ class SeriesRule:
     limit: float
     hysteresis: float = 0.0
 
+    def names(self, name: str) -> bool:
+        """Say whether the pattern matches a name; * matches anything. Without backtracking: names are strangers'."""
+        first, *others = self.pattern.split("*")
+        if not others:
+            return name == first
+        *between, last = others
+        end = len(name) - len(last)
+        if not name.startswith(first) or not name.endswith(last) or end < len(first):
+            return False
+        at = len(first)
+        for part in between:
+            at = name.find(part, at, end)
+            if at < 0:
+                return False
+            at += len(part)
+        return True
+
 
 def read_series_rule(text: str) -> SeriesRule:
     """Parse a rule.
@@ -75,7 +91,7 @@ class _Judged:
     rule: SeriesRule
     last: float | None = None
     is_active: bool = False
-    is_told: bool = False
+    is_marked: bool = False
     """Whether the present alarm was marked, so that its end is."""
     raised_at_us: deque[int] = field(default_factory=deque)
 
@@ -86,14 +102,25 @@ class AlarmWatch:
     def __init__(self, rules: Iterable[str] = ()) -> None:
         self.suppressed = 0
         """Alarms beyond the bound that nobody has counted yet."""
-        self.change(rules)
-
-    def change(self, rules: Iterable[str]) -> None:
-        """Judge by other rules from now on."""
-        self._rules = tuple(read_series_rule(each) for each in rules)
+        self._texts: tuple[str, ...] = ()
+        self._rules: tuple[SeriesRule, ...] = ()
         self._judged: dict[tuple[str, str], _Judged] = {}
         self._unruled: set[str] = set()
-        self.has_rules = bool(self._rules)
+        self.change(rules)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether any reading can be an alarm."""
+        return bool(self._rules)
+
+    def change(self, rules: Iterable[str]) -> None:
+        """Judge by other rules from now on; where they are the same, what is in alarm stays so."""
+        texts = tuple(rules)
+        if texts != self._texts:
+            self._rules = tuple(read_series_rule(each) for each in texts)
+            self._texts = texts
+            self._judged.clear()
+            self._unruled.clear()
 
     def judge(self, name: str, unit: str, value: Value, now_us: int) -> Alarm | None:
         """Return whether a reading is an alarm. `now_us` is monotonic."""
@@ -106,7 +133,7 @@ class AlarmWatch:
         """Note that the alarm just raised was not stored: the next reading is judged as if there had been none."""
         series = self._judged.get((name, unit))
         if series is not None:
-            series.is_active = series.is_told = False
+            series.is_active = series.is_marked = False
             series.last = None
             if series.raised_at_us:
                 series.raised_at_us.pop()
@@ -120,7 +147,7 @@ class AlarmWatch:
         found = self._judged.get((name, unit))
         if found is not None or name in self._unruled:
             return found
-        rule = next((each for each in self._rules if fnmatchcase(name, each.pattern)), None)
+        rule = next((each for each in self._rules if each.names(name)), None)
         if rule is None:
             if len(self._unruled) >= MAXIMUM_ALARM_SERIES:
                 self._unruled.clear()
@@ -141,11 +168,11 @@ class AlarmWatch:
         beyond = value - rule.limit if rule.condition == ">" else rule.limit - value
         if not series.is_active and beyond > 0:
             series.is_active = True
-            series.is_told = self._may_raise(series, now_us)
-            return Alarm.RAISED if series.is_told else None
+            series.is_marked = self._may_raise(series, now_us)
+            return Alarm.RAISED if series.is_marked else None
         if series.is_active and beyond <= -rule.hysteresis:
             series.is_active = False
-            return Alarm.ENDED if series.is_told else None
+            return Alarm.ENDED if series.is_marked else None
         return None
 
     def _may_raise(self, series: _Judged, now_us: int) -> bool:

@@ -193,7 +193,7 @@ def _alarm(name: str, minutes: int) -> FleetValue:
     return replace(_value(value=51.5), alarm=name, alarm_at_us=_NOW_US - minutes * _MINUTE_US)
 
 
-def test_an_alarm_of_a_series_is_told_at_once_and_so_is_its_end() -> None:
+def test_an_alarm_of_a_series_is_sent_at_once_and_so_is_its_end() -> None:
     raised, ended = (_fleet(_device(1, "online", 0, _alarm(name, 1))) for name in ("raised", "ended"))
     book, texts = AlertBook(), []
     for fleet in (raised, ended):
@@ -201,11 +201,11 @@ def test_an_alarm_of_a_series_is_told_at_once_and_so_is_its_end() -> None:
         notices = book.look(_found(fleet, known=[*book.episodes]), devices, fleet.at_us, 10**12)
         texts += [message_of(notice, devices, fleet.at_us, 1).text for notice in notices]
     assert texts[0].startswith("gateway-1 has an alarm of soil, now 51.5 / since ")
-    assert texts[1].startswith("gateway-1 has no alarm of soil / any more, after ")
+    assert texts[1].startswith("gateway-1 no longer has an alarm of soil /, after ")
     assert _wrong(raised, config=replace(_CONFIG, alarms=False)) == []
 
 
-def test_an_alarm_that_ended_before_anybody_looked_is_told_and_a_change_counts_for_an_hour() -> None:
+def test_an_alarm_that_ended_before_a_look_is_sent_and_a_change_counts_for_an_hour() -> None:
     for name, minutes, count in (("ended", 1, 1), ("ended", 6, 0), ("changed", 59, 1), ("changed", 61, 0)):
         found = _wrong(_fleet(_device(1, "online", 0, _alarm(name, minutes))))
         assert [kind for kind, _ in found] == ["alarm"] * count

@@ -111,15 +111,16 @@ def test_alarms_beyond_the_bound_are_ordinary_readings_and_are_counted(tmp_path:
     assert counted["published_readings"] == 2 * ALARMS_PER_HOUR + 1
 
 
-def test_a_full_outbox_drops_old_readings_and_no_alarm(tmp_path: Path) -> None:
+def test_a_full_outbox_thins_and_drops_old_readings_and_no_alarm(tmp_path: Path) -> None:
     site = _site(tmp_path, "a alarm > 0", outbox_bytes=8_000)
     site.publisher.add("a", "", None, 1.0)
     site.publisher.flush(site.ann.node)
     for number in range(60):
         site.publisher.add("b", "", None, f"{number} {'x' * 200}")
         site.publisher.flush(site.ann.node)
-    assert site.ann.store.counters.values()["dropped_outbox_full"] > 30
-    assert _queued(site)[0] == (Alarm.RAISED, [("a", 1.0)])
+    queued = _queued(site)
+    assert queued[0] == (Alarm.RAISED, [("a", 1.0)])
+    assert len(queued) < 40
 
 
 def test_an_alarm_of_a_reading_that_no_table_can_hold_is_raised_by_the_next_one(tmp_path: Path) -> None:
@@ -144,7 +145,7 @@ def test_an_alarm_stays_one_on_its_way_to_another_collector(tmp_path: Path) -> N
     assert MessageClass(kind) is MessageClass.ALARM
     [(_, raw)] = site.ann.store.outbox.queued(site.gate.key, Place(place - 1), 1, 1)
     with site.ann.store.transaction():
-        site.ann.node._queue.redirect(site.gate.key, place, site.gate.key, site.group_id, raw, None, site.ann.now)
+        site.ann.node._queue.redirect(site.gate.key, place, site.gate.key, site.group_id, raw, site.ann.now)
     [(_, kind, _, _)] = site.ann.store.outbox.waiting(site.gate.key, 9)
     assert MessageClass(kind) is MessageClass.ALARM
     assert site.ann.store.outbox.bytes_by_class()[MessageClass.ALARM] > 0

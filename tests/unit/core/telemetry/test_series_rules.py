@@ -32,6 +32,23 @@ def test_a_rule_marks_the_reading_that_crosses_its_limit_and_the_one_that_ends_i
     assert [watch.judge("a", "", value, 0) for value in values] == alarms
 
 
+@pytest.mark.parametrize(
+    ("pattern", "names", "others"),
+    [
+        ("a/b", ["a/b"], ["a/bc", "a"]),
+        ("a*", ["a", "abc"], ["ba", ""]),
+        ("*b", ["b", "ab"], ["ba"]),
+        ("a*a", ["aa", "aba"], ["a"]),
+        ("a*b*c", ["abc", "a1b2c", "abbc"], ["acb", "ac"]),
+        ("*a*a*", ["aa", "bab a"], ["a"]),
+        ("[ab]", ["[ab]"], ["a"]),
+    ],
+)
+def test_a_star_matches_anything(pattern: str, names: list[str], others: list[str]) -> None:
+    rule = read_series_rule(f"{pattern} alarm > 0")
+    assert [rule.names(each) for each in names + others] == [True] * len(names) + [False] * len(others)
+
+
 def test_the_first_rule_that_matches_counts() -> None:
     watch = AlarmWatch(["cpu/0 alarm > 90", "cpu/* alarm > 50"])
     assert watch.judge("cpu/0", "", 60.0, 0) is None

@@ -1,0 +1,54 @@
+"""Readings that are alarms, from a rule to a collector's vault: a backlog stands in the way of none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.gateway import Gateway
+from tests.integration.landed import landed, landed_in_order
+from tests.waiting import wait_until
+
+_BACKLOG = 10_000
+pytestmark = pytest.mark.broker
+
+
+def test_an_alarm_arrives_before_a_backlog_of_ten_thousand_messages(new_gateway: Callable[[str], Gateway]) -> None:
+    hub, pump = new_gateway("hub"), new_gateway("pump")
+    hub.ok("group", "create", "--capability", "collector")
+    hub.start("run", "--no-sensors")
+    hub.invite(pump)
+    hub.end()
+    pump.ok("config", "set", "telemetry.series", "pressure alarm < 2.5")
+    lines = [json.dumps({"n": "count", "v": number}) for number in range(_BACKLOG)]
+    pump.ok("publish", "--batch", "1", feed="\n".join(lines))
+    pump.ok("publish", feed='{"n":"pressure","u":"bar","v":2.4}\n')
+    assert pump.counters()["published_alarms"] == 1
+    hub.start("collect", "--no-sensors")
+    pump.start("run", "--no-sensors")
+    wait_until(lambda: bool(landed(hub)), "something has landed")
+    first, batch = next(landed_in_order(hub))
+    assert [(name, value) for name, _, _, value in batch.readings()] == [("pressure", 2.4)], first
+    wait_until(lambda: pump.queued() == 0, "all are acknowledged")
+    assert sum(landed(hub).values()) == _BACKLOG + 1
+    assert set(landed(hub).values()) == {1}
+
+
+def test_an_operators_rule_makes_readings_of_running_devices_alarms_at_once(
+    new_gateway: Callable[[str], Gateway],
+) -> None:
+    hub = new_gateway("hub")
+    hub.ok("group", "create", "--capability", "collector")
+    hub.ok("config", "set", "operations.operators", hub.json("key", "show")["signing_key"])
+    hub.start("collect", "--no-sensors")
+    hub.ok("setting", "set", "telemetry.series", "soil alarm > 50 hysteresis 5")
+    wait_until(lambda: "soil alarm" in hub.ok("config", "get", "telemetry.series"), "the rule holds")
+
+    def alarms(value: int) -> int:
+        hub.ok("publish", feed=json.dumps({"n": "soil", "v": value}) + "\n")
+        return hub.counters().get("published_alarms", 0)
+
+    wait_until(lambda: alarms(49) + alarms(51) > 0, "the running agent has the rule")
+    assert [alarms(value) for value in (51, 47, 46, 44, 44)] == [1, 1, 1, 2, 2]
