@@ -28,6 +28,7 @@ def test_an_alarm_arrives_before_a_backlog_of_ten_thousand_messages(new_gateway:
     assert pump.counters()["published_alarms"] == 1
     hub.start("collect", "--no-sensors")
     pump.start("run", "--no-sensors")
+    wait_until((hub.state / "vault.key").exists, "the vault is made")
     wait_until(lambda: bool(landed(hub)), "something has landed")
     first, batch = next(landed_in_order(hub))
     assert [(name, value) for name, _, _, value in batch.readings()] == [("pressure", 2.4)], first
@@ -42,6 +43,7 @@ def test_an_operators_rule_makes_readings_of_running_devices_alarms_at_once(
     hub = new_gateway("hub")
     hub.ok("group", "create", "--capability", "collector")
     hub.ok("config", "set", "operations.operators", hub.json("key", "show")["signing_key"])
+    hub.ok("config", "set", "api.socket", "api.sock")
     hub.start("collect", "--no-sensors")
     hub.ok("setting", "set", "telemetry.series", "soil alarm > 50 hysteresis 5")
     wait_until(lambda: "soil alarm" in hub.ok("config", "get", "telemetry.series"), "the rule holds")
