@@ -28,7 +28,8 @@ from covey.core.crypto import Identity
 from covey.core.ephemeral.messages import EphemeralMessages
 from covey.core.events import Event
 from covey.core.ids import DeviceKey, GroupId, Place
-from covey.core.link.costs import RESENDS, kind_of
+from covey.core.link.costs import ALARMS, RESENDS, kind_of
+from covey.core.link.queued import Lane
 from covey.core.link.sealer import Outgoing
 from covey.core.link.send_window import InFlight, Jitter
 from covey.core.link.state import LinkState
@@ -450,4 +451,6 @@ def kind_of_outgoing(outgoing: Outgoing) -> str:
 
 def purpose_of(outgoing: Outgoing) -> str:
     """Return the kind of an envelope's message, whether or not it went before."""
-    return kind_of(outgoing.kind if outgoing.entry is None else type_of(outgoing.entry.message))
+    if outgoing.entry is None:
+        return kind_of(outgoing.kind)
+    return ALARMS if outgoing.entry.lane is Lane.ALARM else kind_of(type_of(outgoing.entry.message))

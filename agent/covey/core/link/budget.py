@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 from covey.core.link.connect_windows import ConnectSchedule
-from covey.core.link.costs import ACKNOWLEDGEMENTS, BEATS, CONTROL, CostLedger, month_begins, month_ends
+from covey.core.link.costs import ACKNOWLEDGEMENTS, ALARMS, BEATS, CONTROL, CostLedger, month_begins, month_ends
 from covey.core.now import Now
 from covey.errors import ConfigurationError
 from covey.limits.link import (
@@ -26,8 +26,8 @@ from covey.limits.link import (
     WINDOW_COST_BYTES,
 )
 
-ALARMS, WINDOW = "alarms", "window"
-"""Kinds of spending that the ledger does not know: a message that must leave at once, and a connection."""
+WINDOW = "window"
+"""Spending that the ledger does not know as a kind: a connection."""
 URGENT = frozenset({CONTROL, ALARMS, ACKNOWLEDGEMENTS})
 
 _DAY_US = 86_400_000_000

@@ -20,10 +20,13 @@ from typing import Any
 from covey.core.now import Now
 from covey.core.wire.message import MessageType
 
-READINGS, ACKNOWLEDGEMENTS, BEATS, HEADS = "readings", "acknowledgements", "beats", "heads"
+READINGS, ALARMS, ACKNOWLEDGEMENTS, BEATS, HEADS = "readings", "alarms", "acknowledgements", "beats", "heads"
 CONTROL, MESSAGES, HISTORY, FILES, RESENDS = "control", "messages", "history", "files", "resends"
 MQTT, TLS, TCP, UNKNOWN = "mqtt", "tls", "tcp", "unknown"
-KINDS = (READINGS, ACKNOWLEDGEMENTS, BEATS, HEADS, CONTROL, MESSAGES, HISTORY, FILES, RESENDS, MQTT, TLS, TCP, UNKNOWN)
+KINDS = (
+    *(READINGS, ALARMS, ACKNOWLEDGEMENTS, BEATS, HEADS, CONTROL, MESSAGES, HISTORY, FILES, RESENDS),
+    *(MQTT, TLS, TCP, UNKNOWN),
+)
 """`control` is what groups, orders and results need. `unknown` was granted before a power cut, and perhaps used."""
 
 _KIND_OF = {

@@ -8,6 +8,7 @@ import pytest
 
 from covey.core.ids import Place
 from covey.core.link.queued import MessageClass
+from covey.core.node import purpose_of
 from covey.core.telemetry.batch import Alarm
 from covey.core.telemetry.decoding import read_telemetry
 from covey.core.telemetry.times import UNUSABLE_US
@@ -149,3 +150,12 @@ def test_an_alarm_stays_one_on_its_way_to_another_collector(tmp_path: Path) -> N
     [(_, kind, _, _)] = site.ann.store.outbox.waiting(site.gate.key, 9)
     assert MessageClass(kind) is MessageClass.ALARM
     assert site.ann.store.outbox.bytes_by_class()[MessageClass.ALARM] > 0
+
+
+def test_alarms_may_use_the_reserve_of_a_budget(tmp_path: Path) -> None:
+    site = _site(tmp_path, "a alarm > 0")
+    site.publisher.add("b", "", None, 1.0)
+    site.publisher.add("a", "", None, 1.0)
+    site.publisher.flush(site.ann.node)
+    purposes = [purpose_of(each) for each in site.ann.node.envelopes_to_send(site.ann.now) if each.entry]
+    assert purposes[-2:] == ["alarms", "readings"]

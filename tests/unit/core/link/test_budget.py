@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.core.link.budget import ALARMS, URGENT, WINDOW, Budget, link_budget
+from covey.core.link.budget import URGENT, WINDOW, Budget, link_budget
 from covey.core.link.connect_windows import ConnectSchedule
-from covey.core.link.costs import BEATS, CONTROL, KINDS, READINGS, CostLedger
+from covey.core.link.costs import ALARMS, BEATS, CONTROL, KINDS, READINGS, CostLedger
 from covey.core.now import Now
 from covey.errors import ConfigurationError
 from covey.limits.link import BUDGET_BYTES_A_DAY_MIN, CONNECT_EVERY_US_MIN
