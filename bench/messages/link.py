@@ -99,15 +99,15 @@ def _measure(devices: Mapping[str, tuple[Device, Meter]]) -> None:
     settle(_SETTLE_S)
     before = {name: (meter.traffic(), device.ledger().published) for name, (device, meter) in devices.items()}
     measured_s = settle(_MEASURE_S)
-    print(f"bytes between device and relay, both directions, measured for {measured_s / 60:,.0f} min")
-    print(f"{'setting':<54} {'kB a day':>9} {'readings':>9} {'B a reading':>11}")
+    print(f"bytes between device and relay, both directions, measured for {measured_s / 60:,.0f} min\n")
+    print("| Device | kB a day | Readings | Bytes per reading |\n|---|---|---|---|")  # as docs/how-to/metered.md has it
     found: dict[str, Traffic] = {}
     for name, (device, meter) in devices.items():
         traffic_before, readings_before = before[name]
         found[name] = traffic = meter.traffic().since(traffic_before)
         readings = device.ledger().published - readings_before
-        each = f"{traffic.total / readings:.1f}" if readings else "-"
-        print(f"{name:<54} {_a_day(traffic.total, measured_s):>9} {readings:>9,} {each:>11}")
+        each = f"{traffic.total / readings:,.1f}" if readings else ""
+        print(f"| {name} | {_a_day(traffic.total, measured_s)} | {readings:,} | {each} |")
     pings = _DAY_S // KEEPALIVE_S
     floor = f"{pings:,} pings of {_PING_BYTES} B, {pings * _PING_BYTES / 1_000:,.0f} kB a day"
     print(f"\nfloor of an idle connection: {floor}")
