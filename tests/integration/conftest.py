@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
 _LONG = (
-    *("self_update", "conformance", "conformance_mistakes", "conformance_of_others", "benches", "openapi", "image"),
-    *("packaged_actions", "models", "debian_package", "two_machines", "releases", "mailbox", "group_commands"),
-    *("release_changes", "real_faults", "pairing", "installers", "content"),
+    *("conformance", "conformance_mistakes", "conformance_of_others", "mailbox", "releases", "group_commands"),
+    *("release_changes", "real_faults", "installers", "content", "pairing"),
+    *("self_update", "packaged_actions", "two_machines", "benches", "image", "models", "debian_package", "openapi"),
 )
-"""Files with tests that take more than a quarter of a minute, the longest first."""
+"""Files with tests that take more than a quarter of a minute: first those that wait, while the other parts of
+`./dev test` compute, then those that compute themselves."""
 
 _SHARES = re.compile(r'scope="module"|\b(?:browser|s3_server)\b')
 """What says in a file that its tests share a fixture."""

@@ -34,10 +34,10 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path
     now = int(time.time())
     readings = f'{{"n":"soil","u":"%RH","t":{now - 60},"v":31.5}}\n{{"n":"soil","u":"%RH","t":{now - 5},"v":30.25}}\n'
     device.ok("publish", "--wait", "300", feed=readings)
-    wait_until(lambda: "1 online" in collector.json("fleet")["summary"], "the device is seen to be there")
+    summary = "1 online, nothing lost"
+    wait_until(lambda: collector.json("fleet")["summary"] == summary, "the device is seen to be there")
 
     fleet = collector.json("fleet")
-    assert fleet["summary"] == "1 online, nothing lost"
     own, other = sorted(fleet["devices"], key=lambda each: each["presence"] != "itself")
     assert (own["label"], other["label"], other["presence"]) == ("hub", "orchard", "online")
     (soil,) = other["values"]

@@ -96,7 +96,7 @@ def test_the_agent_counts_what_a_proxy_carries(
     wait_until(lambda: device.queued() == 0, "all is acknowledged")
     device.kill()
     device.start("run", "--no-sensors")
-    wait_until(lambda: device.json("status")["relay"]["state"] == "up", "it is back")
+    wait_until(lambda: device.log.read_text().count("relay: connected") == 3, "it is back")
     device.end()
     assert sum(device.json("link")["month"].values()) >= before + proxy.total - before_proxy
 
