@@ -3,7 +3,10 @@
 Rules: an operation is judged by what it names, never by when it arrived, so devices with the same operations and
 manifests reach the same result. A history is never loaded whole.
 
-Read `operation.py` (the document), `bodies.py` and `orders.py` (its content), `acceptance.py` (the numbered rules),
-then `history.py` (how operations are written and accepted), `messages.py` and `exchange.py` (how they are sent,
-requested and delivered), and `heads.py` (how groups and histories are compared with others').
+Read first what an operation is: `operation.py` (the document), `kinds.py` (the table of kinds), `body.py` (what every
+kind provides), `bodies.py`, `orders.py`, `personal.py`, `files.py`, `releases.py` and `checkpoint.py` (the kinds).
+Then which operations count: `acceptance.py` (the numbered rules), `shares.py` (how much one author can make others
+keep), `standing.py` (operations of removed members) and `history.py` (write and accept operations). Last, how members
+exchange them: `messages.py` and `exchange.py` (send, request, deliver), `asking.py` (whom to ask, and when),
+`awaited.py` (logs fetched beyond their authors' shares) and `heads.py` (compare groups and histories).
 """
