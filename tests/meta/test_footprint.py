@@ -90,7 +90,7 @@ def test_an_agent_that_samples_loads_no_parser_of_python_and_nothing_that_invite
         "from covey.adapters.sensors.host import HostSensors",
         "assert HostSensors(Path('/')).sample()",
     )
-    unused = {"ast", "dis", "psutil", "decimal", "gettext", "subprocess"}
+    unused = {"ast", "dis", "psutil", "decimal", "gettext", "subprocess", "logging", "traceback", "uuid"}
     unused |= {"covey.core.pairing.inviter", "covey.client", "http.client", "email"}
     assert loaded.isdisjoint(unused), sorted(loaded & unused)
 

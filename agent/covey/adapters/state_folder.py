@@ -26,7 +26,6 @@ process. Checking a lock writes nothing, so it works on a read-only disk.
 from __future__ import annotations
 
 import fcntl
-import logging
 import os
 import secrets
 from collections.abc import Callable, Mapping
@@ -38,6 +37,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.configuration_files import ConfigurationFiles
 from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import remove_durably, storage_errors
+from covey.adapters.journal import report
 from covey.adapters.keys.identity_file import (
     MAXIMUM_FILE_BYTES,
     find_passphrase,
@@ -139,8 +139,6 @@ def _locked(descriptor: int) -> bool:
         return False
     return True
 
-
-_log = logging.getLogger(__name__)
 
 MACHINE_CONFIG = Path("/etc/covey")
 """What root says of the machine's own agent."""
@@ -401,4 +399,4 @@ def _mend(path: Path, content: bytearray) -> None:
         with suppress(StorageError):
             write_secret(each, content)
             if each == path:
-                _log.warning("%s was missing or damaged: restored from its second copy", path)
+                report("warning", f"{path} was missing or damaged: restored from its second copy")

@@ -28,13 +28,12 @@ Relays, sensors that read a broker's topics, doors that publish to one, and the 
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 import selectors
 import ssl
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -89,12 +88,11 @@ from covey.adapters.mqtt.wire_meter import ConnectionMeter, failed
 from covey.core.transitions import follow
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable, Collection, Iterator
 
     from covey.ports import PublishRefusal
 
-
-_log = logging.getLogger(__name__)
 
 _FOREIGN_PROPERTIES_BYTES_MAX = 1024
 """Room for properties that a publisher other than Covey may have set."""
@@ -145,6 +143,22 @@ class TopicAliases:
             number = known or len(self._numbers) + 1
         self._numbers[topic] = number
         return ("" if known else topic), number
+
+
+_ERROR = 40
+"""`logging.ERROR`; the agent does without that module."""
+
+
+class _Complaints:
+    """What paho takes for its logger: it formats errors only, no line for each packet."""
+
+    def __init__(self, listen: Callable[[str], None]) -> None:
+        self._listen = listen
+
+    def log(self, level: int, text: str, *values: object) -> None:
+        """Pass an error on."""
+        if level >= _ERROR:
+            self._listen(text % values if values else text)
 
 
 class Connection:
@@ -252,8 +266,10 @@ class Connection:
             step()
         except OSError as error:
             self._end(plain_words(error, self._settings.host, self._settings.port), error=error)
-        except Exception:  # noqa: BLE001 - paho parses what a hostile server sent; it may end this connection only
-            _log.exception("relay %s: connection %d failed", self._name, self.generation)
+        except Exception:
+            import logging  # 0.4 MiB, and so rare
+
+            logging.getLogger(__name__).exception("relay %s: connection %d failed", self._name, self.generation)
             self._end("the connection failed on something unforeseen, which is logged", refused=True)
         if isinstance(self._state, Ended):
             self.abandon()
@@ -288,7 +304,7 @@ class Connection:
         client.on_message = self._on_message
         client.on_publish = self._on_publish
         client.on_disconnect = self._on_disconnect
-        client.enable_logger(self._complaints())
+        client.enable_logger(cast("logging.Logger", _Complaints(self._on_complaint)))
 
     def _connect(self) -> None:
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call] # paho's has no types
@@ -563,14 +579,7 @@ class Connection:
         else:
             self._end(CONNECTION_LOST)
 
-    def _complaints(self) -> logging.Logger:
-        """Return paho's logger: only errors, so that no line is formatted for each packet."""
-        logger = logging.Logger(__name__, logging.ERROR)  # noqa: LOG001 - this connection's own
-        logger.addFilter(self._on_complaint)
-        return logger
-
-    def _on_complaint(self, record: logging.LogRecord) -> bool:
+    def _on_complaint(self, complaint: str) -> None:
         """Keep a TLS alert: since TLS 1.3 a server rejects us after the handshake, and paho only logs it."""
-        if alert := re.search(r"\[SSL: \w+?_ALERT_(\w+)\]", record.getMessage()):
+        if alert := re.search(r"\[SSL: \w+?_ALERT_(\w+)\]", complaint):
             self._tls_alert = alert[1].replace("_", " ").lower()
-        return False

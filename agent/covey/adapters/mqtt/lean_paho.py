@@ -4,7 +4,8 @@
    standard library, more than a MiB of an agent's memory.
 2. The tables of international names, which resolver and TLS load for any name that is text: 0.35 MiB. An ASCII name
    works as bytes, too (`host`).
-3. The tables of MQTT's properties, which it builds again for each received packet: 16 us of some 50 for a packet. All
+3. `logging` and `uuid`, 0.6 MiB: they load when paho uses them, which it does for no client of Covey's.
+4. The tables of MQTT's properties, which it builds again for each received packet: 16 us of some 50 for a packet. All
    packets share one set.
 
 It also corrects paho's clock of what was sent: paho does not note when it has written its last waiting packet, and
@@ -14,6 +15,7 @@ pings beside other traffic.
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -26,7 +28,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from covey.adapters.mqtt.buffered_socket import BufferedSocket
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from paho.mqtt.reasoncodes import ReasonCode
 
@@ -34,16 +36,33 @@ if TYPE_CHECKING:
     from covey.adapters.mqtt.settings import ConnectionSettings
 
 _PROXIES = "urllib.request"
-
 _HAS_PROXIES = find_spec("socks") is not None
 
-if not _HAS_PROXIES and _PROXIES not in sys.modules:
-    sys.modules[_PROXIES] = ModuleType(_PROXIES)
-    import paho.mqtt.client as paho
 
-    del sys.modules[_PROXIES]
-else:
-    import paho.mqtt.client as paho
+_LEVELS = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40}
+"""`logging`'s, which paho reads when it loads."""
+
+
+def _unused() -> Iterator[ModuleType]:
+    """Yield what paho gets in place of modules that it loads and does not use."""
+    if not _HAS_PROXIES:
+        yield ModuleType(_PROXIES)
+    yield _loaded_when_used("uuid")
+    yield _loaded_when_used("logging", **_LEVELS)
+
+
+def _loaded_when_used(name: str, **known: Any) -> ModuleType:
+    module = ModuleType(name)
+    vars(module).update(known, __getattr__=lambda wanted: getattr(import_module(name), wanted))
+    return module
+
+
+_instead = {module.__name__: module for module in _unused() if module.__name__ not in sys.modules}
+sys.modules.update(_instead)
+import paho.mqtt.client as paho  # noqa: E402
+
+for _name in _instead:
+    del sys.modules[_name]
 
 __all__ = ["BufferedClient", "host", "new_client", "paho", "publish_properties", "refusal_words", "subscriptions"]
 
