@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from covey.limits.units import KIB, MIB
+from covey.limits.units import GIB, KIB, MIB
 
 MAXIMUM_OPERATION_BODY_BYTES = 64 * KIB
 """The body of an operation. What is larger travels by reference."""
@@ -33,8 +33,12 @@ MAXIMUM_AUTHOR_BYTES = 16 * MIB
 """The operations of one author in one group: its share, which nobody else can use up. A person who writes a note of a
 kilobyte every hour gets there in two years. Forgotten operations count too, so devices agree whatever they keep."""
 
-FORMER_AUTHOR_BYTES = 256 * KIB
-"""The same of a former member, for what is void and what nobody follows: enough to show what it tried."""
+FORMER_BYTES = (GIB, 128 * MIB, MAXIMUM_AUTHOR_BYTES)
+"""What the former members of one family keep together of what nobody follows, by the family's level. So a member that
+lets devices in and removes them again has so much for all of them."""
+
+VOID_PART = 64
+"""...of which void operations have this part: 256 KiB of one share, enough to show what was tried."""
 
 LOGS_OF_ONE = 16
 """Logs of one author's share: each costs an honest device a restored state."""
@@ -46,11 +50,22 @@ LOGS_BEHIND = 1_024
 """Logs of one author that one operation follows, directly or not: a member that shows each of sixty-four others sixteen
 logs of its own does not keep these from following each other."""
 
-BYTES_BEHIND = 64 * MIB
-"""The same in bytes, four shares: what one operation can make others keep of an author beyond that author's share."""
+BYTES_BEHIND = 32 * MIB
+"""The same in bytes, two shares: what one operation can make others keep of an author beyond that author's share."""
+
+FAMILY_BYTES_BEHIND = (GIB, 128 * MIB, BYTES_BEHIND)
+"""The same of a device with all that came in through it, by level: the founder, the devices that it has let in, and all
+others. A gibibyte is a mebibyte of each of 1,000 members. Each level has a fraction of the one above, so hostile
+members exhaust an honest member's family only where that one has let in many of them."""
+
+REMEMBERED_LINES = 4_096
+"""Authors whose sponsors stay known in memory: those of four full groups."""
 
 AWAITED = 1_024
 """Operations that waiting ones name, as remembered while they are fetched: those of sixteen requests."""
+
+AWAITED_BYTES = 64 * MIB
+"""Bytes beyond shares that are fetched for one author's waiting operations within `AWAITED_US`."""
 
 AWAITED_US = 600_000_000
 """How long a log beyond its author's share is fetched for an operation that follows it: a slow line brings a share in

@@ -48,13 +48,13 @@ def verify_history(device: Device, manifest: GroupManifest) -> HistoryReport:
     found = _Replayed(complaints=[])
     if replayed(group_id, manifests) is None:
         found.complaints.append("the versions of the group do not follow one another")
-    kept = device.store.operations
+    kept, groups = device.store.operations, device.store.groups
     forgotten = kept.forgotten.count(group_id)
     proposed = checkpoints(device, device.node, manifest).newest_first()
     if forgotten and (lost := count_uncovered(kept, group_id, proposed)):
         found.complaints.append(f"{lost} operations are not here that no checkpoint covers")
     with empty_history(kept.forgotten) as operations:
-        acceptance = Acceptance(operations, device.store.groups.manifest)
+        acceptance = Acceptance(operations, groups.manifest, at_version=groups.manifests_at)
         for stored in every_operation(device, group_id):
             found.operations += 1
             try:

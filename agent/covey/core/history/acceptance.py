@@ -10,7 +10,7 @@
 8. A second operation under one number proves a fork; both are kept. A third is accepted only if it is followed (rule 9)
    or has a lower id.
 9. It is in its author's share, or followed by an operation that is in the share of its own author; and what it follows
-   of one author is within bounds (`shares.py`).
+   of one author and of one family is within bounds (`shares.py`).
 10. Its body has the shape of its kind. The content of kinds added after version 1 is not judged (`kinds.py`).
 11. In a mode with admins, only admins write profiles and checkpoints.
 13. Operations for a person's own devices belong only in a personal group, and a personal group has no checkpoints.
@@ -21,7 +21,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from covey.core.history.bodies import read_body
 from covey.core.history.kinds import FIRST_UNJUDGED, KINDS, OperationKind, Place
 from covey.core.history.operation import Operation
 from covey.core.history.shares import HistoryShares
+from covey.core.history.sponsors import Sponsors
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.errors import LimitError, MalformedError, NotAllowedError, NotAMemberError, RollbackError
 from covey.limits.history import FORKS_OF_ONE
@@ -89,16 +90,20 @@ class Acceptance:
         manifest: Callable[[GroupId, ManifestHash], bytes | None],
         present: Callable[[GroupId], GroupManifest | None] = lambda _: None,
         pinned: Callable[[GroupId], frozenset[DeviceKey]] = lambda _: frozenset(),
+        at_version: Callable[[GroupId, int], Iterable[bytes]] = lambda *_: (),
     ) -> None:
         """`manifest` returns an accepted manifest, `present` the one that a group has now, already read.
 
-        `pinned` returns the operators of a group that this device's owner has pinned.
+        `pinned` returns the operators of a group that this device's owner has pinned, `at_version` the accepted
+        manifests of a version.
         """
         self._operations = operations
         self._stored_manifest = manifest
         self._present = present
         self._pinned = pinned
-        self.shares = HistoryShares(operations, self._is_unlimited, self._admins_of)
+        self.shares = HistoryShares(
+            operations, self._is_unlimited, self._admins_of, Sponsors(self._manifest, at_version)
+        )
         self._named: OrderedDict[ManifestHash, NamedManifest] = OrderedDict()
         """The manifests named last: reading one with 1,000 members takes a Pi milliseconds."""
         self._now: dict[GroupId, tuple[GroupManifest, NamedManifest]] = {}
@@ -107,6 +112,7 @@ class Acceptance:
     def forget_named(self) -> None:
         """Look manifests up again: one that rivals of its issuer have replaced is not held any more (rule 6)."""
         self._named.clear()
+        self.shares.refresh()
 
     def named(self, group_id: GroupId, manifest_hash: ManifestHash) -> NamedManifest | None:
         """Return a manifest that is here."""
@@ -176,6 +182,7 @@ class Acceptance:
                 raise MalformedError("an operation must be higher than its predecessor in its log")
         if bounded:
             self._check_share(operation, followed=followed)
+        self.shares.note(group_id, operation.author, operation.manifest)
         if operation.kind >= FIRST_UNJUDGED:
             return Accepted(manifest.version)
         read_body(operation)
@@ -198,5 +205,5 @@ class Acceptance:
         if not followed and not self.shares.has_log(operation):
             raise LimitError("the author's share of the group's history is full")
         before = () if operation.previous is None else (operation.previous,)
-        if not self.shares.may_follow(operation.group_id, (*operation.parents, *before)):
-            raise LimitError("it follows more of one author than an operation may")
+        if not self.shares.may_follow(operation.group_id, operation.author, (*operation.parents, *before)):
+            raise LimitError("it follows more of one author, or of one family, than an operation may")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from covey.core.history.operation import Log, Operation
 from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.now import Now
-from covey.limits.history import AWAITED, AWAITED_US, BYTES_BEHIND
+from covey.limits.history import AWAITED, AWAITED_BYTES, AWAITED_US
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class AwaitedLogs:
         return any(
             group_id == operation.group_id
             and now.monotonic_us < found.until_us
-            and found.length <= BYTES_BEHIND
+            and found.length <= AWAITED_BYTES
             and found.logs.get(operation.log, 0) >= operation.number
             for (group_id, _), found in self._by_author.items()
         )

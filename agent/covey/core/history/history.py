@@ -6,7 +6,7 @@
 2. If a write would follow more heads than an operation may, merges come first, the first one of the highest heads: so
    each is higher than the one before it in its log. Neither void nor late operations are followed (`standing.py`). One
    write joins at most `HEADS_AT_ONCE` heads: its own log's, then the highest of each author in turn, so that no
-   author's many heads exclude another's. It follows only what its bounds allow (`shares.py`, rule 4).
+   author's many heads exclude another's. It follows only what its bounds allow (`shares.py`, rules 4 and 6).
 3. A device that removes a member adds a merge in the same commit, under the manifest that removes it: of the removed
    member's operations, those that the merge follows still count, and no others (`standing.py`).
 
@@ -31,7 +31,7 @@ from covey.core.history.exchange import HistoryExchange
 from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Held, Log, Operation, Remains, read_operation, sign_operation
-from covey.core.history.shares import HistoryShares
+from covey.core.history.shares import HistoryShares, UsedBefore
 from covey.core.history.standing import Standing, heads_of, weigh
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
@@ -89,6 +89,7 @@ class History:
             records.groups.manifest,
             self._present,
             pinned,
+            records.groups.manifests_at,
         )
         self._awaited = AwaitedLogs()
         self._to_settle: dict[GroupId, set[DeviceKey]] = {}
@@ -110,6 +111,7 @@ class History:
         self._standings.clear()
         self._heads.clear()
         self._digests.clear()
+        self._acceptance.shares.refresh()
         self.exchange.announcing.refresh()
 
     def _add(self, operation: Operation, accepted: Accepted, now: Now) -> None:
@@ -308,17 +310,17 @@ class History:
         return [each for _, each, _ in highest_first]
 
     def _heads_within_bounds(self, group_id: GroupId, heads: list[OperationId]) -> list[OperationId]:
-        """Return the heads that an operation may follow (`shares.py`, rule 4), and that are not about to be dropped."""
+        """Return the heads that an operation may follow (`shares.py`, rules 4 and 6), and that will not be dropped."""
         records, shares = self._records.operations, self._acceptance.shares
         suspects = records.authors_beyond(group_id, LOGS_OF_ONE, MAXIMUM_AUTHOR_BYTES)
-        if not suspects:
-            return heads
         end = records.end_of(group_id, self._log(group_id))
         chosen: list[OperationId] = [] if end is None else [end.last]
+        if not suspects and shares.may_follow(group_id, self._own, (*chosen, *heads)):
+            return heads
         for each in heads:
             operation = self._whole(group_id, each)
             is_kept = operation is None or operation.author not in suspects or shares.has(operation)
-            if is_kept and each not in chosen and shares.may_follow(group_id, (*chosen, each)):
+            if is_kept and each not in chosen and shares.may_follow(group_id, self._own, (*chosen, each)):
                 chosen.append(each)
         found = [(each, records.held(group_id, each)) for each in chosen]
         return sorted(chosen, key=lambda each: _order_of(each, dict(found)[each]), reverse=True)
@@ -439,7 +441,7 @@ class History:
         return taken
 
     def _settle(self, group_id: GroupId, taken: Taken, now: Now) -> None:
-        """Drop what is in no share and follows from none, from the heads down (`shares.py`, rules 3 and 6)."""
+        """Drop what is in no share and follows from none, from the heads down (`shares.py`, rules 3 and 7)."""
         records, shares, writers = self._records.operations, self._acceptance.shares, self._writers(group_id)
         to_settle = self._to_settle.setdefault(group_id, set())
         if not taken.accepted and not to_settle:
@@ -448,24 +450,31 @@ class History:
             each.author for each in taken.accepted if records.numbered(group_id, each.log, each.number) > FORKS_OF_ONE
         }
         suspects = to_settle | records.authors_beyond(group_id, LOGS_OF_ONE, MAXIMUM_AUTHOR_BYTES)
-        left = deque(records.heads(group_id))
-        authors = {held.log.author for each in left if (held := records.held(group_id, each)) is not None}
+        heads = {each: held for each in records.heads(group_id) if (held := records.held(group_id, each)) is not None}
+        authors = {held.log.author for held in heads.values()}
         if not suspects & authors and authors <= writers:
             return
         dropped: set[OperationId] = set()
         unsettled: set[DeviceKey] = set()
+        former: UsedBefore = {} if authors <= writers else shares.former_members(group_id, writers)
+        places = {author: place for place, author in enumerate(former)}
+        left = deque(sorted(heads, key=lambda each: (places.get(heads[each].log.author, -1), each)))
+        last: DeviceKey | None = None
         while left:
             operation = self._whole(group_id, left.popleft())
             if operation is None or records.is_followed(group_id, operation):
                 continue
             is_kept = shares.has(operation)
-            if operation.author not in writers and is_kept and not shares.has_of_former(operation):
-                is_kept = operation.id not in self.standing(group_id).void
+            if is_kept and operation.author not in writers:
+                if last not in (None, operation.author) or operation.author not in former:
+                    former, last = shares.former_members(group_id, writers), None
+                is_kept = self._is_kept_of_former(group_id, operation, former)
             if not is_kept and self._awaited.covers(operation, now):
                 unsettled.add(operation.author)
             elif not is_kept:
                 dropped.add(operation.id)
-                left.extend(records.drop(group_id, operation.id))
+                last = operation.author
+                left.extendleft(records.drop(group_id, operation.id))
         self._to_settle[group_id] = unsettled
         if dropped:
             self._records.counters.count("operations_beyond_shares", len(dropped))
@@ -474,6 +483,13 @@ class History:
             self._standings.clear()
             self._heads.pop(group_id, None)
             self._digests.pop(group_id, None)
+
+    def _is_kept_of_former(self, group_id: GroupId, operation: Operation, former: UsedBefore) -> bool:
+        shares = self._acceptance.shares
+        if shares.has_of_former(operation, former, void=True):
+            return True
+        is_void = operation.id in self.standing(group_id).void
+        return not is_void and shares.has_of_former(operation, former, void=False)
 
     def take_covered(self, group_id: GroupId, operation: Operation, taken: Taken, now: Now) -> None:
         """Take an operation that a valid checkpoint covers: those who signed that vouch for its size.
@@ -501,6 +517,7 @@ class History:
         if remains.height != 1 + max((each.height for each in here), default=0):
             raise MalformedError("an operation's height must be one above its highest parent")
         is_writer = remains.log.author in self._writers(group_id)
+        self._acceptance.shares.note(group_id, remains.log.author, remains.manifest)
         records.remember(group_id, remains, manifest.version, late=not is_writer)
         self._note(group_id, remains, is_writer=is_writer)
         return True

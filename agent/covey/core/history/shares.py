@@ -11,7 +11,12 @@
    no author writes it. So the members that lift another member's limit have that much for it, each in its own share.
 5. What an admin wrote, by the manifest that the operation names, counts for no limit; and a device limits neither the
    share of a present admin nor that of an operator that its owner has pinned.
-6. A former member keeps `FORMER_AUTHOR_BYTES` of what is void and followed by nobody; more of it is dropped.
+6. One operation follows at most `FAMILY_BYTES_BEHIND` of one *family*, its own author apart: a device with all that it,
+   and those that it let in, have let in (`sponsors.py`). So a member that lets devices in and removes them, without
+   end, has others keep that much in all. What others do not follow for that reason is in its author's share as long as
+   the author is a member.
+7. The former members of a family keep `FORMER_BYTES` together of what nobody follows, those that came in first, and the
+   `VOID_PART`th part of that where it is void. More of it is dropped.
 
 Example: mallory shows ann 32 logs, and ben 32 others. Each keeps 16. Ben's note follows his 16. Ann receives the note:
 it is in ben's share, so she takes it and the 16 logs. Both then keep mallory's 16 lowest logs, and those that ben's
@@ -20,22 +25,31 @@ note follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from covey.core.history.operation import Log, Operation
+from covey.core.history.sponsors import Family, Line, Sponsors
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.limits.history import (
     BYTES_BEHIND,
+    FAMILY_BYTES_BEHIND,
     FORKS_OF_ONE,
-    FORMER_AUTHOR_BYTES,
+    FORMER_BYTES,
     LOGS_BEHIND,
     LOGS_OF_ONE,
     MAXIMUM_AUTHOR_BYTES,
+    VOID_PART,
 )
 
 if TYPE_CHECKING:
     from covey.core.records.history import OperationRecords
+
+
+UsedBefore = Mapping[DeviceKey, Mapping[Family, int]]
+"""By former member, in the order in which they came in, what those before it have here, in bytes, by family."""
 
 
 class HistoryShares:
@@ -46,9 +60,13 @@ class HistoryShares:
         operations: OperationRecords,
         unlimited: Callable[[GroupId, DeviceKey], bool],
         admins: Callable[[GroupId, ManifestHash], frozenset[DeviceKey]],
+        sponsors: Sponsors,
     ) -> None:
         """`unlimited` says whose share this device does not limit; `admins` returns those of a manifest."""
         self._operations = operations
+        self._sponsors = sponsors
+        self._lines: dict[GroupId, dict[DeviceKey, set[Line]]] = {}
+        """The lines of all authors that have operations here, of groups where these were needed."""
         self._unlimited = unlimited
         self._admins = admins
 
@@ -76,20 +94,36 @@ class HistoryShares:
         """Say whether an operation is in its author's share."""
         return self.has_log(operation) and self.has_number(operation)
 
-    def has_of_former(self, operation: Operation) -> bool:
-        """Say whether a void operation is in what a former member keeps (rule 6)."""
-        return self._fits(operation, FORMER_AUTHOR_BYTES) and self.has_number(operation)
+    def has_of_former(self, operation: Operation, former: UsedBefore, *, void: bool) -> bool:
+        """Say whether an operation that nobody follows is in what the former members of its families keep (rule 7)."""
+        part = VOID_PART if void else 1
+        return all(
+            self._fits(operation, FORMER_BYTES[each.level] // part - used)
+            for each, used in former.get(operation.author, {}).items()
+        )
 
-    def may_follow(self, group_id: GroupId, followed: Iterable[OperationId]) -> bool:
-        """Say whether an operation may follow others (rule 4).
+    def former_members(self, group_id: GroupId, writers: AbstractSet[DeviceKey]) -> UsedBefore:
+        """Return what the former members have here: the authors that are no `writers`."""
+        lengths, lines = self._operations.author_lengths(group_id), self._lines_here(group_id)
+        families = {each: _families(lines.get(each, ())) for each in lengths if each not in writers}
+        in_order = sorted((min((one.since for one in found), default=0), each) for each, found in families.items())
+        used, before = Counter[Family](), dict[DeviceKey, dict[Family, int]]()
+        for _, author in in_order:
+            before[author] = {each: used[each] for each in families[author]}
+            used.update(dict.fromkeys(families[author], lengths[author]))
+        return before
 
-        It reads the whole history, but only where an author has so much here.
+    def may_follow(self, group_id: GroupId, author: DeviceKey, followed: Iterable[OperationId]) -> bool:
+        """Say whether an operation by an author may follow others (rules 4 and 6).
+
+        It reads the whole history, but only where an author or a family has so much here.
         """
         authors = self._operations.authors_beyond(group_id, LOGS_BEHIND, BYTES_BEHIND)
-        if not authors:
+        families = self._families_beyond(group_id)
+        if not authors and not families:
             return True
         logs: dict[DeviceKey, set[Log]] = {each: set() for each in authors}
-        length = dict.fromkeys(authors, 0)
+        length, of_family = dict.fromkeys(authors, 0), dict.fromkeys(families, 0)
         wanted = set(followed)
         for shape in self._operations.shapes(group_id):
             if shape.id not in wanted:
@@ -98,8 +132,51 @@ class HistoryShares:
             wanted.update(shape.parents)
             if shape.previous is not None:
                 wanted.add(shape.previous)
-            if shape.author in authors and shape.author not in self._admins(group_id, shape.manifest):
+            if shape.author in self._admins(group_id, shape.manifest):
+                continue
+            if shape.author in authors:
                 assert shape.log is not None, "records give it"
                 logs[shape.author].add(shape.log)
                 length[shape.author] += shape.length
-        return all(len(logs[each]) <= LOGS_BEHIND and length[each] <= BYTES_BEHIND for each in authors)
+            if families and shape.author != author:
+                for each in self._sponsors.line(group_id, shape.author, shape.manifest):
+                    if each in of_family:
+                        of_family[each] += shape.length
+        return all(len(logs[each]) <= LOGS_BEHIND and length[each] <= BYTES_BEHIND for each in authors) and all(
+            used <= _bound_of(each) for each, used in of_family.items()
+        )
+
+    def _families_beyond(self, group_id: GroupId) -> list[Family]:
+        """Return the families that have more here than one operation may follow of them."""
+        lengths = self._operations.author_lengths(group_id)
+        if sum(lengths.values()) <= min(FAMILY_BYTES_BEHIND):
+            return []
+        used, lines = Counter[Family](), self._lines_here(group_id)
+        for author, length in lengths.items():
+            used.update(dict.fromkeys(_families(lines.get(author, ())), length))
+        return [each for each, length in used.items() if length > _bound_of(each)]
+
+    def note(self, group_id: GroupId, author: DeviceKey, manifest: ManifestHash) -> None:
+        """Note that an operation by an author, under a manifest, may be here from now on."""
+        if group_id in self._lines:
+            self._lines[group_id].setdefault(author, set()).add(self._sponsors.line(group_id, author, manifest))
+
+    def _lines_here(self, group_id: GroupId) -> dict[DeviceKey, set[Line]]:
+        if group_id not in self._lines:
+            named = {(shape.author, shape.manifest) for shape in self._operations.shapes(group_id)}
+            self._lines[group_id] = {}
+            for author, manifest in sorted(named, key=lambda each: each[1]):
+                self.note(group_id, author, manifest)
+        return self._lines[group_id]
+
+    def refresh(self) -> None:
+        """Look at what another process wrote, and at manifests that were not here before."""
+        self._lines.clear()
+
+
+def _families(lines: Iterable[Line]) -> set[Family]:
+    return {each for line in lines for each in line}
+
+
+def _bound_of(family: Family) -> int:
+    return FAMILY_BYTES_BEHIND[family.level]

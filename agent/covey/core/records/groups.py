@@ -18,6 +18,9 @@ class GroupRecords(Protocol):
     def manifests_from(self, group_id: GroupId, version: int, most: int, after: int = 0) -> list[bytes]:
         """Return accepted manifests of a group from a version on, by version and hash: so many after the first ones."""
 
+    def manifests_at(self, group_id: GroupId, version: int) -> list[bytes]:
+        """Return the accepted manifests of a version, by hash."""
+
     def has_manifest(self, group_id: GroupId, manifest_hash: ManifestHash) -> bool:
         """Say whether a manifest was accepted before."""
 

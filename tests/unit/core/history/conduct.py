@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from covey.app.groups.groups import removal
+from covey.core.crypto import Identity
+from covey.core.group.manifest import Member
 from covey.core.history.bodies import Note, read_body
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
@@ -35,9 +37,10 @@ def send_as_it_is(author: Device, recipient: Device, group_id: GroupId, kind: Me
     carry(author, recipient)
 
 
-def remove(remover: Device, removed: Device, group_id: GroupId) -> None:
+def remove(remover: Device, removed: Device | Identity, group_id: GroupId) -> None:
+    key = removed.key if isinstance(removed, Device) else removed.signing_public
     with remover.store.transaction():
-        remover.node.actions.change(group_id, removal(removed.key), remover.now)
+        remover.node.actions.change(group_id, removal(key), remover.now)
 
 
 def relabel(changer: Device, member: Device, label: str, group_id: GroupId) -> None:
@@ -68,6 +71,20 @@ def forge(device: Device, group_id: GroupId, number: int, text: str, *parents: O
     return sign_operation(
         Operation(group_id, log, number, previous, ids, height, named, 0, kind, body), device.identity
     )
+
+
+def let_in(sponsor: Device, guest: Identity, group_id: GroupId) -> None:
+    """Have a device list a guest as a member, whatever the guest does."""
+    with sponsor.store.transaction():
+        sponsor.node.actions.change(group_id, lambda draft, _: draft.adding(Member(guest.keys)), sponsor.now)
+
+
+def forge_as(guest: Identity, teller: Device, group_id: GroupId, text: str, *parents: Operation) -> Operation:
+    """Return the first operation of a guest, under the manifest that a device holds."""
+    ids, height = tuple(sorted(each.id for each in parents)), 1 + max((each.height for each in parents), default=0)
+    log, named = Log(guest.signing_public, Incarnation(bytes(8))), teller.node.groups.group(group_id).hash
+    body = Note("text/plain", text.encode()).to_wire()
+    return sign_operation(Operation(group_id, log, 1, None, ids, height, named, 0, 1, body), guest)
 
 
 def bundle_of(*operations: Operation) -> bytes:

@@ -55,7 +55,7 @@ def test_what_one_author_waits_for_takes_no_room_from_another() -> None:
 
 def test_so_many_bytes_are_taken_for_one_author(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = _operation(BOB), _operation(BOB, 2)
-    monkeypatch.setattr("covey.core.history.awaited.BYTES_BEHIND", len(first.raw) - 1)
+    monkeypatch.setattr("covey.core.history.awaited.AWAITED_BYTES", len(first.raw) - 1)
     awaited = AwaitedLogs()
     awaited.await_for(_operation(ALICE, 1, second.id), [second.id], _NOW)
     awaited.see(second, _NOW)

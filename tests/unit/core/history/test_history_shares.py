@@ -9,11 +9,21 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+from covey.core.crypto import Identity
 from covey.core.history.operation import Operation
 from covey.core.ids import GroupId, OperationId
 from covey.limits.history import HEADS_AT_ONCE, LOGS_BEHIND, LOGS_OF_ONE, MAXIMUM_PARENTS
-from tests.fleet import Device, Make, carry, found, settled
-from tests.unit.core.history.conduct import forge, maintain, meet, read_notes, remove, write_note
+from tests.fleet import Device, Make, carry, found, identity, settled
+from tests.unit.core.history.conduct import (
+    forge,
+    forge_as,
+    let_in,
+    maintain,
+    meet,
+    read_notes,
+    remove,
+    write_note,
+)
 
 
 def _take(device: Device, group_id: GroupId, *operations: Operation) -> None:
@@ -162,11 +172,108 @@ def test_what_a_former_member_said_in_vain_is_dropped_beyond_a_small_share(
     known = forge(mallory, group_id, 1, "ann knows it")
     _take(ann, group_id, known)
     late = [forge(mallory, group_id, 1, "too late", life=incarnation) for incarnation in (10, 11)]
-    monkeypatch.setattr("covey.core.history.shares.FORMER_AUTHOR_BYTES", len(known.raw) + len(late[0].raw))
+    monkeypatch.setattr("covey.core.history.shares.VOID_PART", 1)
+    _bound_former_members(monkeypatch, len(known.raw) + len(late[0].raw))
     remove(ann, mallory, group_id)
     _take(ann, group_id, *late)
     assert known.id in _ids(ann, group_id), "what the remover follows stays"
     assert _ids(ann, group_id) & {each.id for each in late} == {late[0].id}, "the rest is void, and gives its room back"
+
+
+def _bound_former_members(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    monkeypatch.setattr("covey.core.history.shares.FORMER_BYTES", (10 * length, length, length))
+
+
+def _bound_families(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    monkeypatch.setattr("covey.core.history.shares.FAMILY_BYTES_BEHIND", (100 * length, length, length))
+
+
+def _bytes_of(device: Device, authors: Iterable[Identity], group_id: GroupId) -> int:
+    lengths = device.store.operations.author_lengths(group_id)
+    return sum(lengths.get(each.signing_public, 0) for each in authors)
+
+
+def test_a_member_that_lets_in_and_removes_devices_makes_others_keep_a_bounded_total(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them once cost every other member a whole share, without end."""
+    ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
+    group_id = found(ann, ben, mallory)
+    guests, one = [identity(f"guest {number}") for number in range(12)], 1_100
+    _bound_families(monkeypatch, 4 * one)
+    _bound_former_members(monkeypatch, 2 * one)
+    written = []
+    for guest in guests:
+        let_in(mallory, guest, group_id)
+        carry(ann, ben, mallory)
+        said = forge_as(guest, mallory, group_id, "x" * 700)
+        assert one // 2 < len(said.raw) < one
+        for each in (ann, ben):
+            _take(each, group_id, said)
+            assert said.id in _ids(each, group_id), "a member has its share, whoever let it in"
+        written.append(write_note(ann, group_id, f"beside {guest.signing_public.hex()}"))
+        remove(mallory, guest, group_id)
+        meet(ann, ben, mallory, seconds=20)
+    assert 2 * one < _bytes_of(ann, guests, group_id) <= 6 * one
+    assert _ids(ann, group_id) == _ids(ben, group_id)
+    assert _ids(ben, group_id) >= {each.id for each in written}
+    _check_that_an_honest_newcomer_is_followed(ann, ben, group_id)
+
+
+def _check_that_an_honest_newcomer_is_followed(ann: Device, ben: Device, group_id: GroupId) -> None:
+    newcomer = identity("newcomer")
+    let_in(ann, newcomer, group_id)
+    carry(ann, ben)
+    said = forge_as(newcomer, ann, group_id, "hello")
+    _take(ben, group_id, said)
+    heads = set(ben.store.operations.heads(group_id))
+    assert said.id in heads
+    write_note(ben, group_id, "hello, newcomer")
+    assert said.id not in ben.store.operations.heads(group_id)
+
+
+def test_what_is_not_followed_for_its_sponsors_sake_is_dropped_when_its_author_leaves(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
+    group_id = found(ann, ben, mallory)
+    guests = [identity(f"guest {number}") for number in range(2)]
+    for guest in guests:
+        let_in(mallory, guest, group_id)
+    carry(ann, ben, mallory)
+    followed, other = (forge_as(guest, mallory, group_id, "x" * 700) for guest in guests)
+    _bound_families(monkeypatch, len(followed.raw))
+    _bound_former_members(monkeypatch, len(followed.raw))
+    _take(ann, group_id, followed, other)
+    write_note(ann, group_id, "follows one of them")
+    [left] = {followed.id, other.id} & set(ann.store.operations.heads(group_id))
+    for guest in guests:
+        remove(ann, guest, group_id)
+    for author in (ann, ben):
+        write_note(author, group_id, "knows of the removal")
+        meet(ann, ben, mallory)
+    for each in (ann, ben):
+        assert _ids(each, group_id) & {followed.id, other.id} == {followed.id, other.id} - {left}
+
+
+def test_nobody_takes_what_follows_more_of_a_family_than_others_follow(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, ben, mallory, eve = (make(name) for name in ("ann", "ben", "mallory", "eve"))
+    group_id = found(ann, ben, mallory, eve)
+    guests = [identity(f"guest {number}") for number in range(3)]
+    for guest in guests:
+        let_in(mallory, guest, group_id)
+    carry(ann, ben, mallory, eve)
+    said = [forge_as(guest, mallory, group_id, "x" * 700) for guest in guests]
+    _bound_families(monkeypatch, 2 * len(said[0].raw) + 10)
+    _take(ann, group_id, *said)
+    within, beyond = forge(eve, group_id, 1, "two", *said[:2]), forge(eve, group_id, 1, "three", *said, life=8)
+    _take(ann, group_id, within, beyond)
+    assert _ids(ann, group_id) & {within.id, beyond.id} == {within.id}
+    own = forge(mallory, group_id, 1, "of its own family", *said)
+    _take(ann, group_id, own)
+    assert own.id not in _ids(ann, group_id), "nor does the sponsor itself lift it"
 
 
 def test_thousands_of_heads_cost_one_note_a_bounded_number_of_merges(make: Make) -> None:

@@ -213,6 +213,12 @@ class OperationTables:
         )
         return [(Incarnation(incarnation), length) for incarnation, length in rows]
 
+    def author_lengths(self, group_id: GroupId) -> dict[DeviceKey, int]:
+        rows = self._database.run(
+            "SELECT author, sum(length) FROM operation_log WHERE group_id = ? GROUP BY author", (group_id,)
+        )
+        return {DeviceKey(author): length for author, length in rows}
+
     def authors_beyond(self, group_id: GroupId, logs: int, length: int) -> frozenset[DeviceKey]:
         rows = self._database.run(
             "SELECT author FROM operation_log WHERE group_id = ? GROUP BY author "

@@ -104,6 +104,13 @@ class GroupTables:
             )
         ]
 
+    def manifests_at(self, group_id: GroupId, version: int) -> list[bytes]:
+        rows = self._database.run(
+            "SELECT raw FROM group_manifest WHERE group_id = ? AND version = ? AND state <> ? ORDER BY hash",
+            (group_id, version, _EARLY),
+        )
+        return [raw for (raw,) in rows]
+
     def largest_manifest(self, group_id: GroupId) -> int:
         """Return how many bytes the largest accepted manifest of a group has; 0 where there is none."""
         statement = "SELECT coalesce(max(length(raw)), 0) FROM group_manifest WHERE group_id = ? AND state <> ?"
