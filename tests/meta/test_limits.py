@@ -12,7 +12,7 @@ from covey.core.telemetry.batch import ClockKind, Kind
 from covey.core.wire.message import LossReason, MessageType
 from tests.meta.source_tree import ROOT, sources, within
 
-_UNITS = {"KIB", "MIB"}
+_UNITS = {"KIB", "MIB", "GIB"}
 
 _OUR_OWN = {
     "MAXIMUM_PUBLISH_BYTES": "this machine's memory",
@@ -80,6 +80,8 @@ _OUR_OWN = {
     "OFFERED_WITHIN_US": "this device's own files",
     "GRAPH_COUNT_US": "this device's rhythm",
     "AWAITED": "this machine's memory",
+    "AWAITED_BYTES": "this device's disk",
+    "REMEMBERED_LINES": "this machine's memory",
     "AWAITED_US": "this device's rhythm",
     "LAN_READ_BYTES": "this machine's memory",
     "LAN_CLIENTS": "this machine's memory",

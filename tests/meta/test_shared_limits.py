@@ -46,13 +46,31 @@ _SHARED = (
         "unit/core/history/test_history_shares.py::test_nobody_follows_more_logs_of_one_author_than_others_take",
     ),
     _Shared(
+        "history.FAMILY_BYTES_BEHIND",
+        "a member that lets devices in and removes them again, without end",
+        "others keep so much of all of them; what others write, and those that they let in, is followed as ever",
+        "unit/core/history/test_history_shares.py::test_a_member_that_lets_in_and_removes_devices_makes_others_keep_a_bounded_total",
+    ),
+    _Shared(
+        "history.BYTES_BEHIND",
+        "accomplices that follow what a member's guests have written",
+        "others refuse the operations that follow too much, and nothing else",
+        "unit/core/history/test_history_shares.py::test_nobody_takes_what_follows_more_of_a_family_than_others_follow",
+    ),
+    _Shared(
+        "history.GROUP_BYTES_BEHIND",
+        "a founder that lets devices in and removes them again, without end",
+        "members do not follow more; each still writes, and all take it",
+        "unit/core/history/test_history_shares.py::test_a_founder_that_lets_in_and_removes_devices_silences_nobody",
+    ),
+    _Shared(
         "history.MAXIMUM_AUTHOR_BYTES",
         "any member",
         "every other member has its own share",
         "unit/core/history/test_acceptance.py::test_of_one_author_so_many_bytes_are_taken",
     ),
     _Shared(
-        "history.FORMER_AUTHOR_BYTES",
+        "history.VOID_PART",
         "a former member that goes on writing",
         "what it wrote in vain is dropped; what others follow stays",
         "unit/core/history/test_history_shares.py::test_what_a_former_member_said_in_vain_is_dropped_beyond_a_small_share",

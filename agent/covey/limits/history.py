@@ -33,12 +33,9 @@ MAXIMUM_AUTHOR_BYTES = 16 * MIB
 """The operations of one author in one group: its share, which nobody else can use up. A person who writes a note of a
 kilobyte every hour gets there in two years. Forgotten operations count too, so devices agree whatever they keep."""
 
-FORMER_BYTES = (GIB, 128 * MIB, MAXIMUM_AUTHOR_BYTES)
-"""What the former members of one family keep together of what nobody follows, by the family's level. So a member that
-lets devices in and removes them again has so much for all of them."""
-
 VOID_PART = 64
-"""...of which void operations have this part: 256 KiB of one share, enough to show what was tried."""
+"""Of what the former members of a family keep of operations that nobody follows, void ones have this part: 256 KiB of
+one share, enough to show what was tried."""
 
 LOGS_OF_ONE = 16
 """Logs of one author's share: each costs an honest device a restored state."""
@@ -53,10 +50,13 @@ logs of its own does not keep these from following each other."""
 BYTES_BEHIND = 32 * MIB
 """The same in bytes, two shares: what one operation can make others keep of an author beyond that author's share."""
 
-FAMILY_BYTES_BEHIND = (GIB, 128 * MIB, BYTES_BEHIND)
-"""The same of a device with all that came in through it, by level: the founder, the devices that it has let in, and all
-others. A gibibyte is a mebibyte of each of 1,000 members. Each level has a fraction of the one above, so hostile
-members exhaust an honest member's family only where that one has let in many of them."""
+FAMILY_BYTES_BEHIND = 128 * MIB
+"""The same of a device that the founder has let in, and of all that came in through it, together: eight shares. What
+came in through one of those has `BYTES_BEHIND`."""
+
+GROUP_BYTES_BEHIND = GIB
+"""The same of a whole group where all members are equal: a mebibyte of each of 1,000 members. Each level has a fraction
+of the one above, so hostile members exhaust an honest one's family only where that one has let in several of them."""
 
 REMEMBERED_LINES = 4_096
 """Authors whose sponsors stay known in memory: those of four full groups."""

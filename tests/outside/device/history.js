@@ -15,9 +15,12 @@ const MAXIMUM_OPERATION_BYTES = 66560
 const FORKS_OF_ONE = 2
 const LOGS_OF_ONE = 16
 const MAXIMUM_AUTHOR_BYTES = 16777216
-const FORMER_AUTHOR_BYTES = 262144
+const VOID_PART = 64
 const LOGS_BEHIND = 1024
-const BYTES_BEHIND = 67108864
+const BYTES_BEHIND = 33554432
+const FAMILY_BYTES_BEHIND = 134217728
+const GROUP_BYTES_BEHIND = 1073741824
+const ROOM = [GROUP_BYTES_BEHIND, FAMILY_BYTES_BEHIND, BYTES_BEHIND]
 const KINDS = {
   MERGE: 0, NOTE: 1, PROFILE: 2, SESSION: 3, OPERATOR: 4, SETTING: 5, COMMAND: 6, APPROVAL: 7, OBEYING: 8, CHECKPOINT: 9, OWN_GROUP: 10,
   PREFERENCE: 11, FILE: 12, RELEASE: 13,
@@ -144,20 +147,20 @@ class History {
   }
 
   /** *Shares*, in_share */
-  inShare(operation, most = MAXIMUM_AUTHOR_BYTES) {
+  inShare(operation) {
     if (this.graph.get(operation.manifest) && this.unlimited(operation)) return true
     const others = this.order.filter(each => each.author === operation.author && each.id !== operation.id)
     const rivals = others.filter(each => logOf(each) === logOf(operation) && each.number === operation.number && each.id < operation.id)
     const upTo = others.filter(each => each.incarnation <= operation.incarnation)
     const before = new Set(upTo.filter(each => each.incarnation !== operation.incarnation).map(logOf))
     const bytes = upTo.reduce((sum, each) => sum + each.raw.length, operation.raw.length)
-    return rivals.length < FORKS_OF_ONE && before.size < LOGS_OF_ONE && bytes <= most
+    return rivals.length < FORKS_OF_ONE && before.size < LOGS_OF_ONE && bytes <= MAXIMUM_AUTHOR_BYTES
   }
 
   checkShare(operation, parents, others) {
     if (!this.inShare(operation) && !this.isFollowed(operation, others)) throw limit('share of the history')
     const before = operation.previous === null ? parents : [...parents, this.held.get(operation.previous)]
-    if (!this.mayFollow(before)) throw limit('more of one author than an operation may follow')
+    if (!this.mayFollow(operation.author, before)) throw limit('more of one author or family than an operation may follow')
   }
 
   /** *Shares*, take: whether one of `others` that is in its own author's share follows it */
@@ -172,9 +175,40 @@ class History {
     return false
   }
 
+  /** *Shares*, line: [level, device, since] for each family of an author */
+  line(author, named) {
+    const unknown = [[2, author, 0n]]
+    const below = []
+    for (let manifest = this.graph.get(named), device = author; ; ) {
+      const { since } = manifest.members.find(member => member.id === device) ?? {}
+      if (since === undefined) return unknown
+      if (since === 1n) return [[0, device, 1n], ...below.reverse().slice(0, 2).map((each, place) => [place + 1, ...each])]
+      const admission = this.admission(manifest, device, since)
+      if (!admission) return unknown
+      if (admission.issuer === device) return [[1, '', 0n], [2, device, since]]
+      if (this.knowsAdmins(admission)) return [[2, device, since]]
+      below.push([device, since])
+      manifest = admission
+      device = admission.issuer
+    }
+  }
+
+  /** The manifest that let a device in, and which another one is or follows */
+  admission(manifest, device, since) {
+    const lists = each => each?.members.some(member => member.id === device && member.since === since)
+    let found = manifest
+    while (found && found.version > since) found = found.prev.map(hash => this.graph.get(hash)).find(lists)
+    return found
+  }
+
+  knowsAdmins({ mode }) {
+    return mode === MODES.ADMIN_INVITES || mode === MODES.PUBLIC
+  }
+
   /** *Shares*, may_follow */
-  mayFollow(before) {
-    const totals = new Map()
+  mayFollow(author, before) {
+    const authors = new Map()
+    const families = new Map()
     const reached = new Set()
     const left = [...before]
     while (left.length) {
@@ -183,24 +217,48 @@ class History {
       reached.add(each)
       left.push(...each.before)
       const manifest = this.graph.get(each.manifest)
-      const admins = manifest.mode === MODES.ADMIN_INVITES || manifest.mode === MODES.PUBLIC
-      if (admins && manifest.members.find(member => member.id === each.author)?.role) continue
-      const total = totals.get(each.author) ?? { logs: new Set(), bytes: 0 }
-      totals.set(each.author, { logs: total.logs.add(logOf(each)), bytes: total.bytes + each.raw.length })
+      if (this.knowsAdmins(manifest) && manifest.members.find(member => member.id === each.author)?.role) continue
+      const total = authors.get(each.author) ?? { logs: new Set(), bytes: 0 }
+      authors.set(each.author, { logs: total.logs.add(logOf(each)), bytes: total.bytes + each.raw.length })
+      if (each.author === author) continue
+      for (const family of this.line(each.author, each.manifest).map(String)) {
+        families.set(family, (families.get(family) ?? 0) + each.raw.length)
+      }
     }
-    return [...totals.values()].every(({ logs, bytes }) => logs.size <= LOGS_BEHIND && bytes <= BYTES_BEHIND)
+    const isWithin = ({ logs, bytes }) => logs.size <= LOGS_BEHIND && bytes <= BYTES_BEHIND
+    return [...authors.values()].every(isWithin) && [...families].every(([family, bytes]) => bytes <= ROOM[family[0]])
+  }
+
+  /** *Shares*, has_room: of a former member */
+  hasRoom(operation, former, part) {
+    const lines = new Map(former.map(each => [each, this.linesOf(each)]))
+    const rank = each => String(lines.get(each).reduce((least, [, , since]) => (since < least ? since : least), 1n << 64n)).padStart(20) + each
+    const earlier = former.filter(each => rank(each) < rank(operation.author))
+    const upTo = this.order.filter(each => each.author === operation.author && each.incarnation <= operation.incarnation)
+    return lines.get(operation.author).every(family => {
+      const relatives = earlier.filter(each => lines.get(each).map(String).includes(String(family)))
+      const counted = [...upTo, ...this.order.filter(each => relatives.includes(each.author))]
+      const room = Math.floor((family[0] === 2 ? MAXIMUM_AUTHOR_BYTES : ROOM[family[0]]) / part)
+      return counted.reduce((sum, each) => sum + each.raw.length, 0) <= room
+    })
+  }
+
+  linesOf(author) {
+    return this.order.filter(each => each.author === author).flatMap(each => this.line(author, each.manifest))
   }
 
   /** *Shares*, settle: the operations that were dropped */
   settle() {
     const dropped = []
     const present = this.present()
-    const voids = this.order.every(each => present.has(each.author)) ? new Set() : this.voids()
+    const isFormer = each => !present.has(each.author)
+    const voids = this.order.some(isFormer) ? this.voids() : new Set()
     for (let before = -1; dropped.length > before; ) {
       before = dropped.length
       const followed = new Set(this.order.flatMap(each => [...each.parents, each.previous]))
       for (const each of this.order.filter(one => !followed.has(one.id))) {
-        if (this.inShare(each, voids.has(each.id) ? FORMER_AUTHOR_BYTES : undefined)) continue
+        const former = [...new Set(this.order.filter(isFormer).map(one => one.author))]
+        if (this.inShare(each) && (!isFormer(each) || this.hasRoom(each, former, voids.has(each.id) ? VOID_PART : 1))) continue
         this.held.delete(each.id)
         this.order.splice(this.order.indexOf(each), 1)
         dropped.push(each)

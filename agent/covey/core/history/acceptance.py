@@ -29,7 +29,7 @@ from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role, re
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import FIRST_UNJUDGED, KINDS, OperationKind, Place
 from covey.core.history.operation import Operation
-from covey.core.history.shares import HistoryShares
+from covey.core.history.shares import Following, HistoryShares
 from covey.core.history.sponsors import Sponsors
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.errors import LimitError, MalformedError, NotAllowedError, NotAMemberError, RollbackError
@@ -151,11 +151,13 @@ class Acceptance:
         found = self.named(group_id, manifest_hash)
         return frozenset() if found is None else found.admins
 
-    def judge(self, operation: Operation, *, followed: bool = False, bounded: bool = True) -> Accepted | Waits:
+    def judge(
+        self, operation: Operation, *, followed: bool = False, bounded: bool = True, own: bool = False
+    ) -> Accepted | Waits:
         """Apply rules 5 to 13; say how an acceptable operation is taken, or what it waits for.
 
         `followed` says that an operation in its author's share follows it. Unless `bounded`, the group vouches for the
-        operation, and rules 8 and 9 do not apply.
+        operation, and rules 8 and 9 do not apply. What this device's `own` operation follows was chosen within bounds.
 
         Raises:
             RemoteError: the rule that it breaks.
@@ -180,8 +182,8 @@ class Acceptance:
                 raise MalformedError("the operation does not name its predecessor in its log")
             if previous.height >= operation.height:
                 raise MalformedError("an operation must be higher than its predecessor in its log")
-        if bounded:
-            self._check_share(operation, followed=followed)
+        if bounded and self._check_share(operation, followed=followed, own=own) is Following.UNKNOWN:
+            return Waits((), manifest=True)
         self.shares.note(group_id, operation.author, operation.manifest)
         if operation.kind >= FIRST_UNJUDGED:
             return Accepted(manifest.version)
@@ -194,8 +196,8 @@ class Acceptance:
             raise NotAllowedError(f"a {kind.word} in a group of another mode")
         return Accepted(manifest.version)
 
-    def _check_share(self, operation: Operation, *, followed: bool) -> None:
-        """Check rules 8 and 9.
+    def _check_share(self, operation: Operation, *, followed: bool, own: bool) -> Following:
+        """Check rules 8 and 9, as far as what is here allows.
 
         Raises:
             LimitError: it breaks one.
@@ -204,6 +206,10 @@ class Acceptance:
             raise LimitError(f"more than {FORKS_OF_ONE} operations under one number")
         if not followed and not self.shares.has_log(operation):
             raise LimitError("the author's share of the group's history is full")
+        if own:
+            return Following.WITHIN
         before = () if operation.previous is None else (operation.previous,)
-        if not self.shares.may_follow(operation.group_id, operation.author, (*operation.parents, *before)):
+        found = self.shares.may_follow(operation.group_id, operation.author, (*operation.parents, *before))
+        if found is Following.BEYOND:
             raise LimitError("it follows more of one author, or of one family, than an operation may")
+        return found

@@ -11,12 +11,13 @@
    no author writes it. So the members that lift another member's limit have that much for it, each in its own share.
 5. What an admin wrote, by the manifest that the operation names, counts for no limit; and a device limits neither the
    share of a present admin nor that of an operator that its owner has pinned.
-6. One operation follows at most `FAMILY_BYTES_BEHIND` of one *family*, its own author apart: a device with all that it,
-   and those that it let in, have let in (`sponsors.py`). So a member that lets devices in and removes them, without
-   end, has others keep that much in all. What others do not follow for that reason is in its author's share as long as
-   the author is a member.
-7. The former members of a family keep `FORMER_BYTES` together of what nobody follows, those that came in first, and the
-   `VOID_PART`th part of that where it is void. More of it is dropped.
+6. One operation follows at most `GROUP_BYTES_BEHIND` of all that came in through the founder, `FAMILY_BYTES_BEHIND` of
+   what came in through one device that the founder let in, and `BYTES_BEHIND` of what came in through one of those
+   (`sponsors.py`). Its own author's operations do not count. So what devices cost others that one member lets in and
+   removes again, without end, is bounded in total. What others cannot follow stays in its author's share for as long
+   as the author is a member.
+7. Of what nobody follows, the former members of a family keep as much together, and on the last level one share: those
+   that came in first. Void operations have the `VOID_PART`th part. More is dropped.
 
 Example: mallory shows ann 32 logs, and ben 32 others. Each keeps 16. Ben's note follows his 16. Ann receives the note:
 it is in ben's share, so she takes it and the 16 logs. Both then keep mallory's 16 lowest logs, and those that ben's
@@ -28,16 +29,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from covey.core.history.operation import Log, Operation
-from covey.core.history.sponsors import Family, Line, Sponsors
+from covey.core.history.sponsors import UNKNOWN, Family, Line, Sponsors
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.limits.history import (
     BYTES_BEHIND,
     FAMILY_BYTES_BEHIND,
     FORKS_OF_ONE,
-    FORMER_BYTES,
+    GROUP_BYTES_BEHIND,
     LOGS_BEHIND,
     LOGS_OF_ONE,
     MAXIMUM_AUTHOR_BYTES,
@@ -46,6 +48,14 @@ from covey.limits.history import (
 
 if TYPE_CHECKING:
     from covey.core.records.history import OperationRecords
+
+
+class Following(Enum):
+    """Whether an operation may follow others; unknown where that depends on manifests that are not here yet."""
+
+    WITHIN = "within"
+    BEYOND = "beyond"
+    UNKNOWN = "unknown"
 
 
 UsedBefore = Mapping[DeviceKey, Mapping[Family, int]]
@@ -98,14 +108,14 @@ class HistoryShares:
         """Say whether an operation that nobody follows is in what the former members of its families keep (rule 7)."""
         part = VOID_PART if void else 1
         return all(
-            self._fits(operation, FORMER_BYTES[each.level] // part - used)
+            self._fits(operation, _room_of_former(each) // part - used)
             for each, used in former.get(operation.author, {}).items()
         )
 
     def former_members(self, group_id: GroupId, writers: AbstractSet[DeviceKey]) -> UsedBefore:
         """Return what the former members have here: the authors that are no `writers`."""
         lengths, lines = self._operations.author_lengths(group_id), self._lines_here(group_id)
-        families = {each: _families(lines.get(each, ())) for each in lengths if each not in writers}
+        families = {each: _families(lines.get(each, ())) - {UNKNOWN} for each in lengths if each not in writers}
         in_order = sorted((min((one.since for one in found), default=0), each) for each, found in families.items())
         used, before = Counter[Family](), dict[DeviceKey, dict[Family, int]]()
         for _, author in in_order:
@@ -113,7 +123,7 @@ class HistoryShares:
             used.update(dict.fromkeys(families[author], lengths[author]))
         return before
 
-    def may_follow(self, group_id: GroupId, author: DeviceKey, followed: Iterable[OperationId]) -> bool:
+    def may_follow(self, group_id: GroupId, author: DeviceKey, followed: Iterable[OperationId]) -> Following:
         """Say whether an operation by an author may follow others (rules 4 and 6).
 
         It reads the whole history, but only where an author or a family has so much here.
@@ -121,7 +131,7 @@ class HistoryShares:
         authors = self._operations.authors_beyond(group_id, LOGS_BEHIND, BYTES_BEHIND)
         families = self._families_beyond(group_id)
         if not authors and not families:
-            return True
+            return Following.WITHIN
         logs: dict[DeviceKey, set[Log]] = {each: set() for each in authors}
         length, of_family = dict.fromkeys(authors, 0), dict.fromkeys(families, 0)
         wanted = set(followed)
@@ -142,18 +152,25 @@ class HistoryShares:
                 for each in self._sponsors.line(group_id, shape.author, shape.manifest):
                     if each in of_family:
                         of_family[each] += shape.length
-        return all(len(logs[each]) <= LOGS_BEHIND and length[each] <= BYTES_BEHIND for each in authors) and all(
-            used <= _bound_of(each) for each, used in of_family.items()
-        )
+        if not all(len(logs[each]) <= LOGS_BEHIND and length[each] <= BYTES_BEHIND for each in authors):
+            return Following.BEYOND
+        unknown = of_family.pop(UNKNOWN, 0)
+        if not all(used <= _bound_of(each) for each, used in of_family.items()):
+            return Following.BEYOND
+        within = all(used + unknown <= _bound_of(each) for each, used in (*of_family.items(), (UNKNOWN, 0)))
+        return Following.WITHIN if within else Following.UNKNOWN
 
     def _families_beyond(self, group_id: GroupId) -> list[Family]:
         """Return the families that have more here than one operation may follow of them."""
         lengths = self._operations.author_lengths(group_id)
-        if sum(lengths.values()) <= min(FAMILY_BYTES_BEHIND):
+        if sum(lengths.values()) <= min(GROUP_BYTES_BEHIND, FAMILY_BYTES_BEHIND, BYTES_BEHIND):
             return []
         used, lines = Counter[Family](), self._lines_here(group_id)
         for author, length in lengths.items():
             used.update(dict.fromkeys(_families(lines.get(author, ())), length))
+        unknown = used[UNKNOWN]  # may be of any family
+        if unknown:
+            return [each for each, length in used.items() if each == UNKNOWN or length + unknown > _bound_of(each)]
         return [each for each, length in used.items() if length > _bound_of(each)]
 
     def note(self, group_id: GroupId, author: DeviceKey, manifest: ManifestHash) -> None:
@@ -179,4 +196,8 @@ def _families(lines: Iterable[Line]) -> set[Family]:
 
 
 def _bound_of(family: Family) -> int:
-    return FAMILY_BYTES_BEHIND[family.level]
+    return (GROUP_BYTES_BEHIND, FAMILY_BYTES_BEHIND, BYTES_BEHIND)[family.level]
+
+
+def _room_of_former(family: Family) -> int:
+    return (GROUP_BYTES_BEHIND, FAMILY_BYTES_BEHIND, MAXIMUM_AUTHOR_BYTES)[family.level]

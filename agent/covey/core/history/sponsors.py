@@ -6,7 +6,7 @@
    these itself. Its *line* names them.
 3. In a mode with admins, only admins let others in: each such device is a family of its own, on level 2. Those that let
    themselves in are one family together, on level 1.
-4. An author whose admission is not here yet is a family of its own, on level 2.
+4. The line of an author is unknown while its admission, or that of a sponsor, is not here.
 
 The result depends only on the manifest that an operation names and on those that it follows, so devices that hold the
 whole chain agree.
@@ -43,6 +43,10 @@ STRANGERS = Family(1, DeviceKey(b""), 0)
 """Devices that let themselves into a public group."""
 
 
+UNKNOWN = Family(LOWEST_LEVEL, DeviceKey(b""), 0)
+"""Authors whose lines are unknown (rule 4)."""
+
+
 class Sponsors:
     """The lines of authors, by the manifests that their operations name."""
 
@@ -65,7 +69,7 @@ class Sponsors:
             manifest = self._manifest(group_id, named)
             found = None if manifest is None else self._line_under(manifest, author)
             if found is None:  # rule 4
-                return (Family(LOWEST_LEVEL, author, 0),)
+                return (UNKNOWN,)
             _remember(self._lines, (named, author), found)
         return found
 
@@ -77,6 +81,8 @@ class Sponsors:
             member = manifest.member(author)
             if member is None:
                 return None
+            if manifest.mode is Mode.ADMIN_INVITES:
+                return (Family(LOWEST_LEVEL, author, member.since),)
             if member.since == 1:
                 above = (Family(0, author, 1),)
                 break

@@ -12,7 +12,7 @@ import pytest
 from covey.core.crypto import Identity
 from covey.core.history.operation import Operation
 from covey.core.ids import GroupId, OperationId
-from covey.limits.history import HEADS_AT_ONCE, LOGS_BEHIND, LOGS_OF_ONE, MAXIMUM_PARENTS
+from covey.limits.history import HEADS_AT_ONCE, LOGS_BEHIND, LOGS_OF_ONE, MAXIMUM_AUTHOR_BYTES, MAXIMUM_PARENTS
 from tests.fleet import Device, Make, carry, found, identity, settled
 from tests.unit.core.history.conduct import (
     forge,
@@ -172,20 +172,19 @@ def test_what_a_former_member_said_in_vain_is_dropped_beyond_a_small_share(
     known = forge(mallory, group_id, 1, "ann knows it")
     _take(ann, group_id, known)
     late = [forge(mallory, group_id, 1, "too late", life=incarnation) for incarnation in (10, 11)]
-    monkeypatch.setattr("covey.core.history.shares.VOID_PART", 1)
-    _bound_former_members(monkeypatch, len(known.raw) + len(late[0].raw))
+    room = len(known.raw) + len(late[0].raw)
+    monkeypatch.setattr("covey.core.history.shares.VOID_PART", MAXIMUM_AUTHOR_BYTES // room)
+    monkeypatch.setattr("covey.core.history.shares.FAMILY_BYTES_BEHIND", MAXIMUM_AUTHOR_BYTES)
     remove(ann, mallory, group_id)
     _take(ann, group_id, *late)
     assert known.id in _ids(ann, group_id), "what the remover follows stays"
     assert _ids(ann, group_id) & {each.id for each in late} == {late[0].id}, "the rest is void, and gives its room back"
 
 
-def _bound_former_members(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
-    monkeypatch.setattr("covey.core.history.shares.FORMER_BYTES", (10 * length, length, length))
-
-
-def _bound_families(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
-    monkeypatch.setattr("covey.core.history.shares.FAMILY_BYTES_BEHIND", (100 * length, length, length))
+def _bound_families(monkeypatch: pytest.MonkeyPatch, length: int, former: int = MAXIMUM_AUTHOR_BYTES) -> None:
+    for name in ("FAMILY_BYTES_BEHIND", "BYTES_BEHIND"):
+        monkeypatch.setattr(f"covey.core.history.shares.{name}", length)
+    monkeypatch.setattr("covey.core.history.shares.MAXIMUM_AUTHOR_BYTES", former)
 
 
 def _bytes_of(device: Device, authors: Iterable[Identity], group_id: GroupId) -> int:
@@ -200,8 +199,7 @@ def test_a_member_that_lets_in_and_removes_devices_makes_others_keep_a_bounded_t
     ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
     group_id = found(ann, ben, mallory)
     guests, one = [identity(f"guest {number}") for number in range(12)], 1_100
-    _bound_families(monkeypatch, 4 * one)
-    _bound_former_members(monkeypatch, 2 * one)
+    _bound_families(monkeypatch, 4 * one, 8 * one)
     written = []
     for guest in guests:
         let_in(mallory, guest, group_id)
@@ -218,6 +216,28 @@ def test_a_member_that_lets_in_and_removes_devices_makes_others_keep_a_bounded_t
     assert _ids(ann, group_id) == _ids(ben, group_id)
     assert _ids(ben, group_id) >= {each.id for each in written}
     _check_that_an_honest_newcomer_is_followed(ann, ben, group_id)
+
+
+def test_a_founder_that_lets_in_and_removes_devices_silences_nobody(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mallory, ann, ben = (make(name) for name in ("mallory", "ann", "ben"))
+    group_id = found(mallory, ann, ben)
+    guests, one = [identity(f"guest {number}") for number in range(8)], 1_100
+    monkeypatch.setattr("covey.core.history.shares.GROUP_BYTES_BEHIND", 4 * one)
+    written = []
+    for guest in guests:
+        let_in(mallory, guest, group_id)
+        carry(ann, ben, mallory)
+        said = forge_as(guest, mallory, group_id, "x" * 700)
+        for each in (ann, ben):
+            _take(each, group_id, said)
+        written += [write_note(each, group_id, "beside it") for each in (ann, ben)]
+        remove(mallory, guest, group_id)
+        meet(ann, ben, mallory, seconds=20)
+    assert _bytes_of(ann, guests, group_id) <= 4 * one
+    for each in (ann, ben):
+        assert _ids(each, group_id) >= {note.id for note in written}
 
 
 def _check_that_an_honest_newcomer_is_followed(ann: Device, ben: Device, group_id: GroupId) -> None:
@@ -243,7 +263,6 @@ def test_what_is_not_followed_for_its_sponsors_sake_is_dropped_when_its_author_l
     carry(ann, ben, mallory)
     followed, other = (forge_as(guest, mallory, group_id, "x" * 700) for guest in guests)
     _bound_families(monkeypatch, len(followed.raw))
-    _bound_former_members(monkeypatch, len(followed.raw))
     _take(ann, group_id, followed, other)
     write_note(ann, group_id, "follows one of them")
     [left] = {followed.id, other.id} & set(ann.store.operations.heads(group_id))
@@ -254,6 +273,42 @@ def test_what_is_not_followed_for_its_sponsors_sake_is_dropped_when_its_author_l
         meet(ann, ben, mallory)
     for each in (ann, ben):
         assert _ids(each, group_id) & {followed.id, other.id} == {followed.id, other.id} - {left}
+
+
+def test_who_has_written_a_whole_family_s_bytes_goes_on_writing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    written = [write_note(ben, group_id, "x" * 700) for _ in range(3)]
+    _bound_families(monkeypatch, sum(len(each.raw) for each in written) - 1)
+    monkeypatch.setattr("covey.core.history.shares.BYTES_BEHIND", MAXIMUM_AUTHOR_BYTES)
+    written.append(write_note(ben, group_id, "and more"))
+    meet(ann, ben)
+    assert _ids(ann, group_id) >= {each.id for each in written}
+
+
+def test_former_members_of_a_family_have_room_together_for_what_nobody_follows(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member could once let in others and remove them, without end, each with a whole share of last words."""
+    ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
+    group_id = found(ann, ben, mallory)
+    guests, said = [identity(f"guest {number}") for number in range(6)], list[Operation]()
+    for guest in guests:
+        let_in(mallory, guest, group_id)
+    said = [forge_as(guest, mallory, group_id, "x" * 700) for guest in guests]
+    for guest in guests:
+        remove(mallory, guest, group_id)
+    carry(ann, mallory)
+    _bound_families(monkeypatch, 2 * len(said[0].raw) + 10)
+    monkeypatch.setattr("covey.core.history.shares.VOID_PART", 1)
+    honest = identity("let in by ann")
+    let_in(ann, honest, group_id)
+    last_words = forge_as(honest, ann, group_id, "goodbye")
+    _take(ann, group_id, last_words)
+    remove(ann, honest, group_id)
+    _take(ann, group_id, *said)
+    assert 0 < _bytes_of(ann, guests, group_id) <= 2 * len(said[0].raw) + 10
+    assert last_words.id in _ids(ann, group_id), "others have room of their own"
 
 
 def test_nobody_takes_what_follows_more_of_a_family_than_others_follow(
