@@ -29,7 +29,7 @@ from covey.core.group.manifest import EQUAL_MODES, GroupManifest, Mode, Role, re
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import FIRST_UNJUDGED, KINDS, OperationKind, Place
 from covey.core.history.operation import Operation
-from covey.core.history.shares import Following, HistoryShares
+from covey.core.history.shares import HistoryShares, MayFollow
 from covey.core.history.sponsors import Sponsors
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.errors import LimitError, MalformedError, NotAllowedError, NotAMemberError, RollbackError
@@ -182,7 +182,7 @@ class Acceptance:
                 raise MalformedError("the operation does not name its predecessor in its log")
             if previous.height >= operation.height:
                 raise MalformedError("an operation must be higher than its predecessor in its log")
-        if bounded and self._check_share(operation, followed=followed, own=own) is Following.UNKNOWN:
+        if bounded and self._check_share(operation, followed=followed, own=own) is MayFollow.UNKNOWN:
             return Waits((), manifest=True)
         self.shares.note(group_id, operation.author, operation.manifest)
         if operation.kind >= FIRST_UNJUDGED:
@@ -196,7 +196,7 @@ class Acceptance:
             raise NotAllowedError(f"a {kind.word} in a group of another mode")
         return Accepted(manifest.version)
 
-    def _check_share(self, operation: Operation, *, followed: bool, own: bool) -> Following:
+    def _check_share(self, operation: Operation, *, followed: bool, own: bool) -> MayFollow:
         """Check rules 8 and 9, as far as what is here allows.
 
         Raises:
@@ -207,9 +207,9 @@ class Acceptance:
         if not followed and not self.shares.has_log(operation):
             raise LimitError("the author's share of the group's history is full")
         if own:
-            return Following.WITHIN
+            return MayFollow.WITHIN
         before = () if operation.previous is None else (operation.previous,)
         found = self.shares.may_follow(operation.group_id, operation.author, (*operation.parents, *before))
-        if found is Following.BEYOND:
+        if found is MayFollow.BEYOND:
             raise LimitError("it follows more of one author, or of one family, than an operation may")
         return found

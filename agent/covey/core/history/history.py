@@ -31,7 +31,7 @@ from covey.core.history.exchange import HistoryExchange
 from covey.core.history.kinds import OperationKind
 from covey.core.history.messages import OperationBundle
 from covey.core.history.operation import Held, Log, Operation, Remains, read_operation, sign_operation
-from covey.core.history.shares import Following, HistoryShares, UsedBefore
+from covey.core.history.shares import HistoryShares, MayFollow, UsedBefore
 from covey.core.history.standing import Standing, heads_of, weigh
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
@@ -315,14 +315,14 @@ class History:
         suspects = records.authors_beyond(group_id, LOGS_OF_ONE, MAXIMUM_AUTHOR_BYTES)
         end = records.end_of(group_id, self._log(group_id))
         chosen: list[OperationId] = [] if end is None else [end.last]
-        if not suspects and shares.may_follow(group_id, self._own, (*chosen, *heads)) is Following.WITHIN:
+        if not suspects and shares.may_follow(group_id, self._own, (*chosen, *heads)) is MayFollow.WITHIN:
             return heads
         for each in heads:
             operation = self._whole(group_id, each)
             is_kept = operation is None or operation.author not in suspects or shares.has(operation)
             if not is_kept or each in chosen:
                 continue
-            if shares.may_follow(group_id, self._own, (*chosen, each)) is Following.WITHIN:
+            if shares.may_follow(group_id, self._own, (*chosen, each)) is MayFollow.WITHIN:
                 chosen.append(each)
         found = [(each, records.held(group_id, each)) for each in chosen]
         return sorted(chosen, key=lambda each: _order_of(each, dict(found)[each]), reverse=True)

@@ -33,7 +33,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from covey.core.history.operation import Log, Operation
-from covey.core.history.sponsors import UNKNOWN, Family, Line, Sponsors
+from covey.core.history.sponsors import UNKNOWN, Line, SponsorFamily, Sponsors
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.limits.history import (
     BYTES_BEHIND,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from covey.core.records.history import OperationRecords
 
 
-class Following(Enum):
+class MayFollow(Enum):
     """Whether an operation may follow others; unknown where that depends on manifests that are not here yet."""
 
     WITHIN = "within"
@@ -58,7 +58,7 @@ class Following(Enum):
     UNKNOWN = "unknown"
 
 
-UsedBefore = Mapping[DeviceKey, Mapping[Family, int]]
+UsedBefore = Mapping[DeviceKey, Mapping[SponsorFamily, int]]
 """By former member, in the order in which they came in, what those before it have here, in bytes, by family."""
 
 
@@ -117,13 +117,13 @@ class HistoryShares:
         lengths, lines = self._operations.author_lengths(group_id), self._lines_here(group_id)
         families = {each: _families(lines.get(each, ())) - {UNKNOWN} for each in lengths if each not in writers}
         in_order = sorted((min((one.since for one in found), default=0), each) for each, found in families.items())
-        used, before = Counter[Family](), dict[DeviceKey, dict[Family, int]]()
+        used, before = Counter[SponsorFamily](), dict[DeviceKey, dict[SponsorFamily, int]]()
         for _, author in in_order:
             before[author] = {each: used[each] for each in families[author]}
             used.update(dict.fromkeys(families[author], lengths[author]))
         return before
 
-    def may_follow(self, group_id: GroupId, author: DeviceKey, followed: Iterable[OperationId]) -> Following:
+    def may_follow(self, group_id: GroupId, author: DeviceKey, followed: Iterable[OperationId]) -> MayFollow:
         """Say whether an operation by an author may follow others (rules 4 and 6).
 
         It reads the whole history, but only where an author or a family has so much here.
@@ -131,7 +131,7 @@ class HistoryShares:
         authors = self._operations.authors_beyond(group_id, LOGS_BEHIND, BYTES_BEHIND)
         families = self._families_beyond(group_id)
         if not authors and not families:
-            return Following.WITHIN
+            return MayFollow.WITHIN
         logs: dict[DeviceKey, set[Log]] = {each: set() for each in authors}
         length, of_family = dict.fromkeys(authors, 0), dict.fromkeys(families, 0)
         wanted = set(followed)
@@ -153,19 +153,19 @@ class HistoryShares:
                     if each in of_family:
                         of_family[each] += shape.length
         if not all(len(logs[each]) <= LOGS_BEHIND and length[each] <= BYTES_BEHIND for each in authors):
-            return Following.BEYOND
+            return MayFollow.BEYOND
         unknown = of_family.pop(UNKNOWN, 0)
         if not all(used <= _bound_of(each) for each, used in of_family.items()):
-            return Following.BEYOND
+            return MayFollow.BEYOND
         within = all(used + unknown <= _bound_of(each) for each, used in (*of_family.items(), (UNKNOWN, 0)))
-        return Following.WITHIN if within else Following.UNKNOWN
+        return MayFollow.WITHIN if within else MayFollow.UNKNOWN
 
-    def _families_beyond(self, group_id: GroupId) -> list[Family]:
+    def _families_beyond(self, group_id: GroupId) -> list[SponsorFamily]:
         """Return the families that have more here than one operation may follow of them."""
         lengths = self._operations.author_lengths(group_id)
         if sum(lengths.values()) <= min(GROUP_BYTES_BEHIND, FAMILY_BYTES_BEHIND, BYTES_BEHIND):
             return []
-        used, lines = Counter[Family](), self._lines_here(group_id)
+        used, lines = Counter[SponsorFamily](), self._lines_here(group_id)
         for author, length in lengths.items():
             used.update(dict.fromkeys(_families(lines.get(author, ())), length))
         unknown = used[UNKNOWN]  # may be of any family
@@ -191,13 +191,13 @@ class HistoryShares:
         self._lines.clear()
 
 
-def _families(lines: Iterable[Line]) -> set[Family]:
+def _families(lines: Iterable[Line]) -> set[SponsorFamily]:
     return {each for line in lines for each in line}
 
 
-def _bound_of(family: Family) -> int:
+def _bound_of(family: SponsorFamily) -> int:
     return (GROUP_BYTES_BEHIND, FAMILY_BYTES_BEHIND, BYTES_BEHIND)[family.level]
 
 
-def _room_of_former(family: Family) -> int:
+def _room_of_former(family: SponsorFamily) -> int:
     return (GROUP_BYTES_BEHIND, FAMILY_BYTES_BEHIND, MAXIMUM_AUTHOR_BYTES)[family.level]

@@ -28,7 +28,7 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class Family(NamedTuple):
+class SponsorFamily(NamedTuple):
     """A device and all that came in through it; `since` is the version that let it in."""
 
     level: int
@@ -36,14 +36,14 @@ class Family(NamedTuple):
     since: int
 
 
-Line = tuple[Family, ...]
+Line = tuple[SponsorFamily, ...]
 """The families of an author, the founder's first."""
 
-STRANGERS = Family(1, DeviceKey(b""), 0)
+STRANGERS = SponsorFamily(1, DeviceKey(b""), 0)
 """Devices that let themselves into a public group."""
 
 
-UNKNOWN = Family(LOWEST_LEVEL, DeviceKey(b""), 0)
+UNKNOWN = SponsorFamily(LOWEST_LEVEL, DeviceKey(b""), 0)
 """Authors whose lines are unknown (rule 4)."""
 
 
@@ -82,24 +82,24 @@ class Sponsors:
             if member is None:
                 return None
             if manifest.mode is Mode.ADMIN_INVITES:
-                return (Family(LOWEST_LEVEL, author, member.since),)
+                return (SponsorFamily(LOWEST_LEVEL, author, member.since),)
             if member.since == 1:
-                above = (Family(0, author, 1),)
+                above = (SponsorFamily(0, author, 1),)
                 break
             admission = self._admission(manifest, author, member.since)
             if admission is None:
                 return None
             if admission.issuer == author:
-                return STRANGERS, Family(LOWEST_LEVEL, author, member.since)
+                return STRANGERS, SponsorFamily(LOWEST_LEVEL, author, member.since)
             if admission.mode not in {*EQUAL_MODES, Mode.ONE_TO_ONE}:
-                return (Family(LOWEST_LEVEL, author, member.since),)
+                return (SponsorFamily(LOWEST_LEVEL, author, member.since),)
             above = self._of_admissions.get((admission.hash, author))
             if above is None:
                 below.append((admission.hash, author, member.since))
                 manifest, author = admission, admission.issuer
         for admitted_by, each, since in reversed(below):
             if len(above) <= LOWEST_LEVEL:
-                above = (*above, Family(len(above), each, since))
+                above = (*above, SponsorFamily(len(above), each, since))
             _remember(self._of_admissions, (admitted_by, each), above)
         return above
 

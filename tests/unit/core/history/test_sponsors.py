@@ -6,7 +6,7 @@ import pytest
 
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member, Mode, genesis, secret_id, sign_manifest
-from covey.core.history.sponsors import LOWEST_LEVEL, STRANGERS, UNKNOWN, Family, Sponsors
+from covey.core.history.sponsors import LOWEST_LEVEL, STRANGERS, UNKNOWN, SponsorFamily, Sponsors
 from covey.core.ids import DeviceKey, GroupId, ManifestHash
 from tests.fleet import identity
 
@@ -52,7 +52,7 @@ _ANN, _BEN, _CEM, _DAN, _EVE = (identity(name) for name in ("ann", "ben", "cem",
 
 
 def _family(level: int, device: Identity, since: int) -> Family:
-    return Family(level, device.signing_public, since)
+    return SponsorFamily(level, device.signing_public, since)
 
 
 def test_a_line_begins_with_the_founder_and_ends_on_the_lowest_level() -> None:
