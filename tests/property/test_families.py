@@ -142,7 +142,7 @@ class _World:
 
 
 @pytest.mark.parametrize("seed", parameters(range(40), quick=5))
-def test_whoever_lets_in_whom_what_members_keep_is_bounded_and_they_agree(tmp_path: Path, seed: int) -> None:
+def test_members_keep_a_bounded_part_of_hostile_families_and_agree(tmp_path: Path, seed: int) -> None:
     world = _World(tmp_path, random.Random(seed))
     world.admit()
     choices = (world.write, world.admit, world.dismiss, world.dismiss, *[world.lie] * 5, *[world.show] * 3)

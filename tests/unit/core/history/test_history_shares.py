@@ -215,7 +215,7 @@ def test_a_member_that_lets_in_and_removes_devices_makes_others_keep_a_bounded_t
     assert 2 * one < _bytes_of(ann, guests, group_id) <= 6 * one
     assert _ids(ann, group_id) == _ids(ben, group_id)
     assert _ids(ben, group_id) >= {each.id for each in written}
-    _check_that_an_honest_newcomer_is_followed(ann, ben, group_id)
+    _check_that_a_newcomer_is_followed(ann, ben, group_id)
 
 
 def test_a_founder_that_lets_in_and_removes_devices_silences_nobody(
@@ -240,7 +240,7 @@ def test_a_founder_that_lets_in_and_removes_devices_silences_nobody(
         assert _ids(each, group_id) >= {note.id for note in written}
 
 
-def _check_that_an_honest_newcomer_is_followed(ann: Device, ben: Device, group_id: GroupId) -> None:
+def _check_that_a_newcomer_is_followed(ann: Device, ben: Device, group_id: GroupId) -> None:
     newcomer = identity("newcomer")
     let_in(ann, newcomer, group_id)
     carry(ann, ben)
@@ -301,11 +301,11 @@ def test_former_members_of_a_family_have_room_together_for_what_nobody_follows(
     carry(ann, mallory)
     _bound_families(monkeypatch, 2 * len(said[0].raw) + 10)
     monkeypatch.setattr("covey.core.history.shares.VOID_PART", 1)
-    honest = identity("let in by ann")
-    let_in(ann, honest, group_id)
-    last_words = forge_as(honest, ann, group_id, "goodbye")
+    legitimate = identity("let in by ann")
+    let_in(ann, legitimate, group_id)
+    last_words = forge_as(legitimate, ann, group_id, "goodbye")
     _take(ann, group_id, last_words)
-    remove(ann, honest, group_id)
+    remove(ann, legitimate, group_id)
     _take(ann, group_id, *said)
     assert 0 < _bytes_of(ann, guests, group_id) <= 2 * len(said[0].raw) + 10
     assert last_words.id in _ids(ann, group_id), "others have room of their own"

@@ -51,7 +51,7 @@ class _Chain:
 _ANN, _BEN, _CEM, _DAN, _EVE = (identity(name) for name in ("ann", "ben", "cem", "dan", "eve"))
 
 
-def _family(level: int, device: Identity, since: int) -> Family:
+def _family(level: int, device: Identity, since: int) -> SponsorFamily:
     return SponsorFamily(level, device.signing_public, since)
 
 
