@@ -37,6 +37,10 @@ const nonEmpty = shape => value => {
 }
 const anyMime = mime(/^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/)
 const picture = tuple(mime(/^image\/[a-z0-9!#$&^_.+-]+$/), octets(49152))
+const created = value => {
+  if (value !== true) throw malformed('created')
+  return value
+}
 const BODIES = {
   [KINDS.MERGE]: [],
   [KINDS.NOTE]: [anyMime, octets(MAXIMUM_BODY_BYTES), orNull(hash), orNull(hash)],
@@ -56,7 +60,8 @@ function readBody(kind, body) {
     return structure(decode(body, MAXIMUM_BODY_BYTES), shapes, { optional: [octets(61440)] })[0]
   }
   if (!(kind in BODIES)) return readOrderBody(kind, body)
-  const [fields] = structure(decode(body, MAXIMUM_BODY_BYTES), BODIES[kind])
+  const optional = kind === KINDS.OWN_GROUP ? [created] : []
+  const [fields] = structure(decode(body, MAXIMUM_BODY_BYTES), BODIES[kind], { optional })
   if (kind === KINDS.SESSION) {
     const [, started, ended, begun] = fields
     if ((ended === null) !== (begun === null) || (ended !== null && ended < started)) throw malformed('session')

@@ -75,6 +75,8 @@ _LATER_HALF = _operation(CAROL, 1, _operation(BOB, 1, FIRST))
 CYCLE = (_operation(BOB, 1, _LATER_HALF), _LATER_HALF)
 """Two that would follow each other if ids were no hashes; what they rest on is a third one."""
 _HELD = OwnGroup(GROUP_ID, Holding.HELD).to_wire()
+_CREATED = OwnGroup(GROUP_ID, Holding.HELD, created=True).to_wire()
+_NOT_CREATED = cbor([GROUP_ID, 0, "", False])
 _STATE = CheckpointPart(0, 1, seeded("state"), b"\x80").to_wire()
 _ENDED = Session("https://meet.example/1", NOW_US, NOW_US + 60_000_000, SESSION.id).to_wire()
 _TOO_SOON = Session("", NOW_US, NOW_US - 1, SESSION.id).to_wire()
@@ -237,6 +239,8 @@ def _scenarios() -> list[dict[str, Any]]:
             "of a personal group's kind, in another one", "not_allowed", _operation(ALICE, 1, kind=10, body=_HELD)
         ),
         _scenario("a personal group's kind in one", None, _in_personal(10, _HELD)),
+        _scenario("a group that its author created", None, _in_personal(10, _CREATED)),
+        _scenario("a group that its author did not create", "malformed", _in_personal(10, _NOT_CREATED)),
         _scenario("a preference without a key", "malformed", _in_personal(11, cbor([None, "", "dark"]))),
         _scenario("a plan in a personal group", None, _in_personal(14, SPEED.to_wire())),
         _scenario(
