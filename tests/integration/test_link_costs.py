@@ -134,3 +134,15 @@ def test_a_budget_that_pays_for_nothing_is_refused(new_gateway: Callable[[str], 
     device = new_gateway("device")
     for text in ("0 kB/day", "-1 MB/month", "5 kB/day", "20 KB", "20 kB/year"):
         assert "link.budget" in device.fails("config", "set", "link.budget", text, code=78)
+
+
+def test_a_plan_predicts_and_suggests(new_gateway: Callable[[str], Gateway]) -> None:
+    device = new_gateway("device")
+    plan = device.json("link", "plan")
+    assert plan["bytes_a_day"] == sum(plan["parts"].values())
+    assert plan["suggestions"][-1]["bytes_a_day"] < plan["bytes_a_day"]
+    assert "telemetry.batch_seconds" in device.ok("link", "plan")
+    device.ok("config", "set", "link.budget", "20 kB/day")
+    assert "this exceeds the budget" in device.ok("link", "plan")
+    assert "this fits the budget" in device.ok("link", "plan", "--series", "0")
+    assert "out of bounds" in device.fails("link", "plan", "--series", "-1", code=2)

@@ -26,6 +26,8 @@ _PROMISES = {
     "Shares",
     "Vote shares",
     "Windows",
+    "Connect windows",
+    "Link budget",
     "Relay accounts",
     "Restored vault",
     "Known time",
