@@ -10,7 +10,8 @@ Rules:
     3. What a send window holds is left alone, since its recipient may have it. Where nothing else is left, it is
        thinned, too: whoever reads both must count each reading once (docs/protocol/vault.md, section 33).
     4. What has another incarnation than the present one is not thinned: its numbers could not be told as lost later.
-    5. Whole messages are never thinned (`Batches.whole`), nor what was sealed by another device.
+    5. Whole messages are never thinned (`Batches.whole`), nor what was sealed by another device, nor batches
+       of texts and data alone: these are dropped, and reported as lost.
     6. A summary waits as long as the youngest of what it replaces would have waited.
 
 The caller removes what a chunk replaces and queues the summary in one transaction.
@@ -24,7 +25,7 @@ from enum import IntEnum
 
 from covey.core.ids import BatchNumber, DeviceKey, GroupId, Incarnation
 from covey.core.link.queued import Batches, Thinnable
-from covey.core.telemetry.batch import Batch
+from covey.core.telemetry.batch import Batch, Kind
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.telemetry.summaries import Summariser, Summary, numbers_of, read_summary, summary_body
 from covey.core.wire.message import BATCHES, Message, MessageType, read_message
@@ -186,6 +187,8 @@ def _read(row: Thinnable, incarnation: Incarnation, known: KnownLayouts) -> _Rea
             return _Read(row, message.group_id, *read_summary(message.body))
         number, batch = read_telemetry(message.body, known)
     except RemoteError:  # an application may hand over what nobody can read; it is dropped when its turn comes
+        return None
+    if not any(series.kind <= Kind.FLOAT for series in batch.series):
         return None
     return _Read(row, message.group_id, ((number, number),), batch)
 

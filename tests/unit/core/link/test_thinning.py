@@ -256,13 +256,13 @@ def test_texts_leave_their_number_behind(make: Make) -> None:
     for number in range(200):
         builder = BatchBuilder()
         builder.add("why", "", number * _SECOND, f"reason {number} {station.chance.random()}" * 3)
+        builder.add("n", "", number * _SECOND, number)
         station.ann.batch(station.group_id, builder.body(ClockReading(bytes(8), 1, _START_US, ClockKind.SYNCHRONISED)))
     messages = station.landed()
     assert _numbers(messages) == Counter(range(1, 201))
     raw = sum(message.type is MessageType.TELEMETRY for message in messages)
-    (counted,) = {each.kind for summary in _summaries(messages) for each in summary.series}
-    assert counted is Kind.TEXT
-    assert sum(summary.readings for summary in _summaries(messages)) == 200 - raw
+    texts = [each for summary in _summaries(messages) for each in summary.series if each.kind is Kind.TEXT]
+    assert sum(window.readings for each in texts for window in each.windows) == 200 - raw
 
 
 def test_a_summary_goes_on_to_another_collector(make: Make) -> None:
