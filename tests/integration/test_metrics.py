@@ -41,6 +41,7 @@ def test_an_idle_device(alone: Gateway) -> None:
     assert values["covey_build_info"] == 1
     assert values["covey_agent_running"] == 0
     assert {name: value for name, value in values.items() if name.startswith("covey_outbox_bytes/")} == {
+        "covey_outbox_bytes/alarm": 0,
         "covey_outbox_bytes/control": 0,
         "covey_outbox_bytes/data": 0,
         "covey_outbox_bytes/telemetry": 0,

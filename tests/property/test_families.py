@@ -1,7 +1,7 @@
 """However many devices hostile members let in and remove: what honest members keep is bounded, and nobody is silenced.
 
 Two hostile members and all that they let in say anything to anybody, follow each other, and come and go. Honest members
-write, let in devices of their own, and are restored meanwhile. The limits are small here, so that a few dozen
+write and let in devices of their own. The limits are small here, so that a few dozen
 operations exceed all of them.
 """
 
