@@ -65,14 +65,13 @@ def proxy(broker: Broker) -> Iterator[CountingProxy]:
     found.close()
 
 
-def test_the_agent_counts_what_a_proxy_carries(
-    new_gateway: Callable[[str], Gateway], broker: Broker, proxy: CountingProxy
-) -> None:
+def test_the_agent_counts_what_a_proxy_carries(new_gateway: Callable[[str], Gateway], proxy: CountingProxy) -> None:
     collector, device = new_gateway("collector"), new_gateway("device")
     collector.ok("group", "create", "--capability", "collector")
     collector.start("collect", "--no-sensors")
     collector.invite(device)
-    device.ok("relay", "set", proxy.url, "--password-file", "-", feed=broker.add_device(device.author))
+    password = (device.state / "relay.password").read_text()
+    device.ok("relay", "set", proxy.url, "--password-file", "-", feed=password)
 
     joined = above_tcp(device)
     device.start("run", "--no-sensors")
