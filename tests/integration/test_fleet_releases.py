@@ -98,6 +98,7 @@ def test_the_phone_continues_when_the_laptop_dies_after_the_second_wave(
     given = len(held["devices"])
     wait_until(lambda: sum(fleet.tried()) == given, "what had begun ends")
     wait_until(lambda: fleet.standing(phone).get("state") == "paused", "the phone knows that it is paused")
+    wait_until(lambda: len(fleet.standing(phone)["said"][0]["groups"]) == 3, "in all groups")
     wait_until(
         lambda: [each["outcome"] for each in fleet.standing(phone)["devices"]] == ["done"] * given, "and all results"
     )

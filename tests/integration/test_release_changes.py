@@ -38,6 +38,12 @@ def _begun(fleet: Fleet, *words: str) -> Process:
     return process
 
 
+def _installs(shed: Gateway) -> bool:
+    """Say whether a device has begun to install: it has done more than to ask for the version."""
+    steps = shed.state / "steps"
+    return steps.exists() and "install" in steps.read_text().split()
+
+
 def test_another_operator_that_is_no_collector_pauses_a_release_and_goes_on_with_it(
     new_gateway: Callable[[str], Gateway], tmp_path: Path
 ) -> None:
@@ -48,7 +54,7 @@ def test_another_operator_that_is_no_collector_pauses_a_release_and_goes_on_with
         (shed.state / "wait-install").touch()
     fleet.start()
     gives = _begun(fleet, "--waves", "1,100%")
-    wait_until(lambda: any((shed.state / "steps").exists() for shed in fleet.sheds), "the first one has begun")
+    wait_until(lambda: any(map(_installs, fleet.sheds)), "the first one has begun")
     wait_until(lambda: len(deputy.json("release", "list")) == 1, "the deputy has heard of it")
     paused = deputy.json("release", "pause", _standing(deputy)["id"][:8], "--why", "the weekend comes")
     assert paused["state"] == "paused"
@@ -84,7 +90,7 @@ def test_a_device_that_sleeps_during_an_abort_never_starts(
     sleeper.start("run", "--no-sensors")
     wait_until(lambda: {each["code"] for each in _standing(fleet.hub)["devices"]} == {"", "action_withdrawn"}, "told")
     assert _versions(fleet) == ["good 2", "good 1"]
-    assert not (sleeper.state / "steps").exists() or "install" not in (sleeper.state / "steps").read_text().split()
+    assert not _installs(sleeper)
     assert "was aborted by" in fleet.hub.fails("release", "resume", name, code=1)
     assert "aborted by" in fleet.hub.ok("release", "status", name)
 
@@ -102,7 +108,7 @@ def test_a_trial_is_rolled_back_when_its_release_is_aborted(
     assert gives.wait(GUARD_S) == INTERRUPTED
     ending = f"to start further waves: covey release resume {_standing(fleet.hub)['id'][:8]}"
     assert f"interrupted: devices that have it continue; {ending}" in fleet.hub.log.read_text()
-    wait_until(lambda: (shed.state / "steps").exists() and "install" in (shed.state / "steps").read_text(), "it begins")
+    wait_until(lambda: _installs(shed), "it begins")
     fleet.hub.json("release", "abort", _standing(fleet.hub)["id"][:8])
     wait_until(lambda: "release" in shed.ok("history", "log"), "it has heard of it")
     (shed.state / "wait-install").unlink()

@@ -68,7 +68,7 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert _complete(script, "covey", "group", "leave", "--") == _OF_LEAVE
     assert _complete(script, "covey", "group", "--state", "folder", "leave", "--") == _OF_LEAVE
     assert _complete(script, "covey", "group", "create", "--mode", "p") == {"public"}
-    assert _complete(script, "covey", "group", "--") == _OF_STATE
+    assert _complete(script, "covey", "group", "--") == {*_OF_STATE, "--json"}
     assert _complete(script, "covey", "message", "l") == {"list", "ls"}
     assert _complete(script, "covey", "message", "ls", "--l") == {"--limit"}
     assert _complete(script, "covey", "message", "import", "blob") == {"blob one"}

@@ -87,7 +87,7 @@ def test_help_explains_a_command_and_an_action() -> None:
         ),
         (
             "group --mode public create",
-            "covey group has no option --mode",
+            "covey group list has no option --mode",
             "--mode is an option of 'covey group create'",
         ),
         ("check device --repair", "covey check device has no option --repair", "an option of 'covey check database'"),
