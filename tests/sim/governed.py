@@ -23,6 +23,7 @@ from covey.core.now import Now
 from covey.core.wire import cbor
 from covey.core.wire.message import MessageType
 from tests.sim.agenda import MINUTE, SECOND
+from tests.sim.broker import RESUBSCRIBE_US
 from tests.sim.hostile_sender import HostileSender
 from tests.sim.ledger import MARK, Submission, check
 from tests.sim.store import SimStore
@@ -36,6 +37,8 @@ _DESTROYS = 0.03
 """How often what a person does is to destroy the group: in a third of the worlds where many things are done."""
 _AGREES_US = 60 * MINUTE
 _FORGETS_US = 15 * MINUTE
+_HEARS_US = RESUBSCRIBE_US + 15 * MINUTE
+"""Whoever the broker has deafened and who has nothing to say hears of nothing until it subscribes again."""
 _LEAVES_US = 30 * MINUTE
 _SLEEPS_US = 3 * MINUTE
 _GONE_US = 60 * MINUTE
@@ -128,7 +131,7 @@ class Governed:
         if self._may_destroy:
             self._destroy_beside_a_ban()
             self._check_bans_hold()
-            self._wait(self._kept_without_issuers, _FORGETS_US, "a destruction is not obeyed by who lists its issuer")
+            self._wait(self._kept_without_issuers, _HEARS_US, "a destruction is not obeyed by who lists its issuer")
             while not self._destroyed or self._inside():
                 self._destroy_and_go(self._chance.choice(self._inside()))
             self._wait(self._forgotten, _FORGETS_US, "a group that was destroyed is kept")
