@@ -1,6 +1,6 @@
 """The files of a device's configuration: what commands write, what root says of the machine, and what operators set.
 
-`config/file.py` parses and merges them. This module finds them, and checks who may write them.
+`config/file.py` parses and merges the files. This module finds them and checks that nobody else can write to them.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import struct
 import sys
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from covey.adapters.mqtt.buffered_socket import BufferedSocket
@@ -63,13 +63,6 @@ class WireBytes:
         return self.mqtt + self.tls + self.tcp
 
 
-class Counts(Protocol):
-    """What is told of bytes on the wire."""
-
-    def note(self, more: WireBytes) -> None:
-        """Add some."""
-
-
 class WireMeter:
     """Adds up what the connections of all relays have carried; any thread may note and take."""
 
@@ -105,7 +98,7 @@ class WireMeter:
 class ConnectionMeter:
     """Looks at the socket of one connection, and notes what it has carried since the last look."""
 
-    def __init__(self, meter: Counts, connected: BufferedSocket, *, encrypted: bool) -> None:
+    def __init__(self, meter: WireMeter, connected: BufferedSocket, *, encrypted: bool) -> None:
         self._meter = meter
         self._connected = connected
         self._encrypted = encrypted
@@ -141,7 +134,7 @@ class ConnectionMeter:
         return WireBytes(mqtt, max(0, payload - mqtt), segments * header)
 
 
-def failed(meter: Counts, *, encrypted: bool) -> None:
+def failed(meter: WireMeter, *, encrypted: bool) -> None:
     """Note a connection that did not come about, which no socket tells of any more."""
     meter.note(WireBytes(tls=_FAILED_TLS_BYTES if encrypted else 0, tcp=_FAILED_BYTES))
 

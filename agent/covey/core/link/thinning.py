@@ -8,7 +8,7 @@ Rules:
        exceed `SUMMARY_WINDOWS`, or `chunk_bytes`. Chunks that end so come first: a summary of two batches saves
        little, and is thinned again soon.
     3. What a send window holds is left alone, since its recipient may have it. Where nothing else is left, it is
-       thinned, too: whoever reads both must count each reading once (docs/protocol/vault.md, section 33).
+       thinned, too. The tables then count a reading once, even if both arrive (docs/protocol/vault.md, section 33).
     4. What has another incarnation than the present one is not thinned: its numbers could not be told as lost later.
     5. Whole messages are never thinned (`Batches.whole`), nor what was sealed by another device, nor batches
        of texts and data alone: these are dropped, and reported as lost.
