@@ -10,6 +10,7 @@ import pytest
 from tests.integration.gateway import Gateway
 from tests.integration.landed import landed
 from tests.integration.second import Second
+from tests.outside.vault import check_of
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.broker
@@ -54,7 +55,7 @@ def test_a_removal_has_it_seal_with_a_new_key_and_an_auditor_opens_all(
     gateway.ok("publish", "--wait", "300", feed='{"n":"count","v":2}\n')
     assert len(_keys(second)) == 2
     copy = {"vault_id": json.loads((second.state / "vault.key").read_text())["vault_id"], "keys": _keys(second)}
-    (auditor.state / "vault.key").write_text(json.dumps(copy))
+    (auditor.state / "vault.key").write_text(json.dumps({**copy, "check": check_of(copy).hex()}))
     (auditor.state / "vault.key").chmod(0o600)
     vault = ("--vault", str(second.state / "vault"))
     assert auditor.json("vault", "verify", *vault) == {"findings": []}

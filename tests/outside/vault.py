@@ -31,6 +31,7 @@ from tests.outside.primitives import (
 from tests.outside.telemetry import COLUMN, inflate, integers
 
 _MAGIC_BYTES, _KEY_ID_BYTES, _NONCE_BYTES = 6, 8, 24
+_CHECK_BYTES = 8
 _HEADER_BYTES = _MAGIC_BYTES + _KEY_ID_BYTES
 _SEGMENT, _MANIFEST, _RANGE = b"HXSEG\x01", b"HXMAN\x01", b"HXRNG\x01"
 _LISTING_ITEMS = 880_000
@@ -114,7 +115,8 @@ class Vault:
         keys = json.loads(key_file.read_text())
         self.id = bytes.fromhex(keys["vault_id"])
         self._keys = {bytes.fromhex(each["key_id"]): bytes.fromhex(each["key"]) for each in keys["keys"]}
-        if any(hashed(key, "covey/1 vkey id", _KEY_ID_BYTES) != key_id for key_id, key in self._keys.items()):
+        wrong = any(hashed(key, "covey/1 vkey id", _KEY_ID_BYTES) != key_id for key_id, key in self._keys.items())
+        if wrong or check_of(keys) != bytes.fromhex(keys.get("check", "")):
             raise RefusedError("malformed", "key file")
         self._root = f"{root}/vaults/{self.id.hex()}/objects"
 
@@ -298,3 +300,20 @@ def _end_of(ranges: list[list[Any]], entries: list[Entry], first: int = 1) -> in
 def _check_object(content: bytes, digest: bytes, size: int, person: str) -> None:
     if len(content) != size or hashed(content, person) != digest:
         raise RefusedError("decryption", "not the object that is listed")
+
+
+def check_of(keys: dict[str, Any]) -> bytes:
+    """Section 14: what shows that a key file is damaged."""
+
+    def octets(text: str | None) -> bytes | None:
+        return None if text is None else bytes.fromhex(text)
+
+    epochs = keys.get("epochs")
+    content = [
+        octets(keys["vault_id"]),
+        [[octets(each["key"]), each.get("since_us", 0)] for each in keys["keys"]],
+        None if epochs is None else sorted([octets(group), octets(epoch)] for group, epoch in epochs.items()),
+        [[octets(each["public"]), octets(each["device"])] for each in keys.get("readers", ())],
+        octets(keys.get("reader_secret")),
+    ]
+    return hashed(cbor2.dumps(content, canonical=True), "covey/1 vkeyfile", _CHECK_BYTES)

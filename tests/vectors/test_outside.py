@@ -15,7 +15,7 @@ from tests.outside.members import manifests_in, read_identity, read_manifest
 from tests.outside.messages import read_loss, read_message
 from tests.outside.primitives import RefusedError, parsed
 from tests.outside.telemetry import read_summary, read_telemetry
-from tests.outside.vault import Entry, Vault
+from tests.outside.vault import Entry, Vault, check_of
 
 _FOLDER = Path(__file__).parent
 
@@ -123,8 +123,18 @@ def vault(tmp_path: Path) -> Vault:
     """The vault of the vectors, of which a reader has the key."""
     named = _content("vault")["vault"]
     keys = {"vault_id": named["vault_id"], "keys": [{"key_id": named["key_id"], "key": named["key"]}]}
-    (tmp_path / "vault.key").write_text(json.dumps(keys))
+    (tmp_path / "vault.key").write_text(json.dumps({**keys, "check": check_of(keys).hex()}))
     return Vault(str(tmp_path), tmp_path / "vault.key")
+
+
+@pytest.mark.parametrize("vector", _vectors("key_files", "vault_keys"))
+def test_vault_keys(tmp_path: Path, vector: dict[str, Any]) -> None:
+    (tmp_path / "vault.key").write_text(vector["text"])
+    if vector["code"] is None:
+        Vault(str(tmp_path), tmp_path / "vault.key")
+        return
+    with pytest.raises(RefusedError):
+        Vault(str(tmp_path), tmp_path / "vault.key")
 
 
 def _entry(spelled: dict[str, Any]) -> Entry:

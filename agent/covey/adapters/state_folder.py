@@ -2,7 +2,7 @@
 
     identity.key           the signing seed, mode 0600
     noise.keys             the noise secrets, mode 0600
-    *.copy                 copies of both, should a disk damage them
+    *.copy                 copies of both and of vault.key, should a disk damage them
     wiped                  the device was deleted; a new one is made at the next start
     config.toml            settings, mode 0600
     ordered.json           operators' settings, mode 0600
@@ -29,7 +29,6 @@ import fcntl
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +36,6 @@ from typing import TYPE_CHECKING
 from covey.adapters.configuration_files import ConfigurationFiles
 from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import remove_durably, storage_errors
-from covey.adapters.journal import report
 from covey.adapters.keys.identity_file import (
     MAXIMUM_FILE_BYTES,
     find_passphrase,
@@ -48,6 +46,7 @@ from covey.adapters.keys.identity_file import (
 )
 from covey.adapters.keys.key_file import (
     copy_of,
+    mend_secret,
     private_folder,
     read_credential,
     read_secret,
@@ -271,8 +270,8 @@ class StateFolder:
                     problem = problem or error
                     continue
                 stored.wipe()
-                _mend(self._identity_path, raw)
-                _mend(self.noise_keys.path, noise)
+                mend_secret(self._identity_path, raw)
+                mend_secret(self.noise_keys.path, noise)
                 for each in identity_files:
                     wipe(each)
                 return identity
@@ -295,7 +294,7 @@ class StateFolder:
     @property
     def vault_key(self) -> VaultKeyFile:
         """The vault's keys, where this device is a collector, or looks after a vault."""
-        return VaultKeyFile(self.path / "vault.key")
+        return VaultKeyFile(self.path / "vault.key", has_copy=True)
 
     @property
     def actions(self) -> Path:
@@ -389,14 +388,3 @@ class StateFolder:
     @property
     def _identity_path(self) -> Path:
         return self.path / "identity.key"
-
-
-def _mend(path: Path, content: bytearray) -> None:
-    for each in (path, copy_of(path)):
-        with suppress(ConfigurationError, StorageError):  # the disk may be read-only: the next start mends it
-            if each.exists() and read_secret(each, MAXIMUM_FILE_BYTES) == content:
-                continue
-        with suppress(StorageError):
-            write_secret(each, content)
-            if each == path:
-                report("warning", f"{path} was missing or damaged: restored from its second copy")

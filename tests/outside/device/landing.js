@@ -185,7 +185,7 @@ class Landing {
     const { vault: id, keys, epochs } = this.device.store.get('vault')
     const spelledKeys = keys.map(({ key, since }) => ({ key_id: hexOf(vault.keyId(bytesOf(key))), key, since_us: since }))
     const file = { vault_id: id, keys: spelledKeys, epochs, readers: [], reader_secret: this.device.store.get('reader') }
-    put(this.device.options.state, 'vault.key', JSON.stringify(file))
+    put(this.device.options.state, 'vault.key', JSON.stringify({ ...file, check: hexOf(vault.checkOf(file)) }))
   }
 
   /** *Sharing keys*: this node gives its keys to nobody but those who hold its newest one. */

@@ -18,6 +18,18 @@ const MERGED_COVERS = 1000
 
 const magicOf = kind => Buffer.from(MAGIC[kind] + '\x01', 'latin1')
 const keyId = vaultKey => blake2b(vaultKey, 'covey/1 vkey id', 8)
+
+/** Section 14, `vault.key`: what shows damage. */
+function checkOf(file) {
+  const octetsOf = spelled => spelled == null ? null : Buffer.from(spelled, 'hex')
+  const epochs = file.epochs && Object.keys(file.epochs).sort().map(group => [octetsOf(group), octetsOf(file.epochs[group])])
+  const content = [
+    octetsOf(file.vault_id), file.keys.map(each => [octetsOf(each.key), each.since_us]), epochs ?? null,
+    (file.readers ?? []).map(each => [octetsOf(each.public), octetsOf(each.device)]), octetsOf(file.reader_secret),
+  ]
+  return blake2b(encode(content), 'covey/1 vkeyfile', 8)
+}
+
 const nodeId = signing => blake2b(signing, 'covey/1 node', 16)
 const digits = number => BigInt(number).toString(16).padStart(16, '0')
 const hashes = { segment: 'covey/1 segment', range: 'covey/1 range' }
@@ -151,5 +163,5 @@ function readVaultManifest({ vault, key: vaultKey }, node, floor, object) {
 }
 
 module.exports = {
-  keyId, keysPath, manifestPath, nodeId, rangePath, readRange, readSegment, readVaultManifest, segmentPath, writeRange, writeSegment, writeVaultManifest,
+  checkOf, keyId, keysPath, manifestPath, nodeId, rangePath, readRange, readSegment, readVaultManifest, segmentPath, writeRange, writeSegment, writeVaultManifest,
 }

@@ -437,6 +437,13 @@ function checkPersonal() {
   }
 }
 
+function checkVaultKeys() {
+  const sound = file => file.check === hexOf(vault.checkOf(file)) && file.keys.every(each => each.key_id === hexOf(vault.keyId(hex(each.key))))
+  for (const entry of count.in('key_files').vault_keys) {
+    count.one(entry.name, () => [sound(JSON.parse(entry.text)), entry.code === null])
+  }
+}
+
 function checkVault() {
   const file = count.in('vault')
   const vaultKey = { vault: hex(file.vault.vault_id), key: hex(file.vault.key) }
@@ -533,7 +540,7 @@ function checkWycheproof() {
 
 const checks = [
   checkCbor, checkEnvelopes, checkMessages, checkPresences, checkHeads, checkInvites, checkCeremonies, checkTelemetry, checkSummaries, checkGroupManifests, checkGroupMessages,
-  checkHistory, checkOrders, checkCheckpoints, checkPersonal, checkVault, checkSessions, checkGrowth, checkWycheproof,
+  checkHistory, checkOrders, checkCheckpoints, checkPersonal, checkVaultKeys, checkVault, checkSessions, checkGrowth, checkWycheproof,
 ]
 for (const check of checks) check()
 process.exitCode = count.report() ? 0 : 1

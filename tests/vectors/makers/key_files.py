@@ -1,10 +1,13 @@
-"""key_files.json: `identity.key` in each form, and `noise.keys`."""
+"""key_files.json: `identity.key` in each form, `noise.keys` and `vault.key`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from covey.core import crypto
+from covey.core.ids import EpochId, GroupId, VaultId
+from covey.core.vault.key_file import KeyFile, VaultKeyReader
+from covey.core.vault.keys import VaultKey
 from covey.limits.key import ARGON2_MEMORY_KIB_MIN, ARGON2_PASSES_MIN
 from tests.vectors.makers.cast import ALICE, BOB, NOW_US, cbor, flip, keys, seeded
 
@@ -23,6 +26,23 @@ def _noise(rows: list[list[object]]) -> bytes:
     return cbor(
         [*head, crypto.aead_seal(cbor(rows), b"covey/1 noise keys" + cbor(head), seeded("noise nonce", 24), key)]
     )
+
+
+def _vault_keys() -> list[tuple[str, str | None, str]]:
+    keys = tuple(VaultKey(VaultId(seeded("vault", 16)), seeded(f"vault key {at}", 32), at) for at in (NOW_US, 0))
+    epochs = {GroupId(seeded(f"group {each}", 32)): EpochId(seeded(f"epoch {each}", 32)) for each in "ba"}
+    readers = (VaultKeyReader(BOB.noise_public, BOB.signing_public), VaultKeyReader(ALICE.noise_public))
+    whole, one = KeyFile(keys, epochs, readers, seeded("reader", 32)).to_text(), KeyFile(keys[:1]).to_text()
+    other = VaultKey(VaultId(seeded("another vault", 16)), keys[0].key)
+    return [
+        ("one key", None, one),
+        ("two keys, epochs and readers", None, whole),
+        ("another vault", "configuration", one.replace(keys[0].vault_id.hex(), other.vault_id.hex())),
+        ("another key", "configuration", one.replace(keys[0].key.hex(), keys[1].key.hex())),
+        ("another reader secret", "configuration", whole.replace(seeded("reader", 32).hex(), "11" * 32)),
+        ("another epoch", "configuration", whole.replace(seeded("epoch a", 32).hex(), seeded("epoch c", 32).hex())),
+        ("without a check", "configuration", one[: one.index(', "check"')] + "}\n"),
+    ]
 
 
 def make() -> dict[str, Any]:
@@ -57,4 +77,5 @@ def make() -> dict[str, Any]:
             )
             for name, code, raw in noise
         ],
+        "vault_keys": [{"name": name, "text": text, "code": code} for name, code, text in _vault_keys()],
     }

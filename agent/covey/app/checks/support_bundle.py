@@ -46,6 +46,7 @@ _OUR_FILES = (
     "state.sqlite-shm",
     "state.sqlite-wal",
     "vault.key",
+    "vault.key.copy",
 )
 
 

@@ -7,10 +7,12 @@ ones.
 3. `readers` receive each later key: devices as long as they are members, and readers that a person named.
 4. `reader_secret` opens what others send to this file. It is drawn where the file is, and no copy contains it:
    otherwise the person who made the copy would have it, too.
+5. `check` shows damage: with one wrong bit in the vault's id, a reader would look for another vault and find nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -28,9 +30,12 @@ from covey.core.ids import (
     from_hex,
 )
 from covey.core.vault.keys import KeyRing, VaultKey
+from covey.core.wire import cbor
 from covey.errors import ConfigurationError, MalformedError
 from covey.limits.message import MAXIMUM_COUNTER
 from covey.limits.vault import MAXIMUM_VAULT_KEYS
+
+_CHECK_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +98,25 @@ class KeyFile:
             ]
         if self.reader_secret is not None:
             document["reader_secret"] = self.reader_secret.hex()
-        return json.dumps(document) + "\n"
+        return json.dumps({**document, "check": self._check.hex()}) + "\n"
+
+    @property
+    def _check(self) -> bytes:
+        content = [
+            self.vault_id,
+            [[key.key, key.since_us] for key in self.keys],
+            None if self.epochs is None else [[*each] for each in sorted(self.epochs.items())],
+            [[each.public, each.device] for each in self.readers],
+            self.reader_secret,
+        ]
+        return hashlib.blake2b(cbor.encode(content), digest_size=_CHECK_BYTES, person=b"covey/1 vkeyfile").digest()
 
     @classmethod
     def parse(cls, text: str) -> KeyFile:
         """Read the file's text.
 
         Raises:
-            ConfigurationError: not a key file, or a key that does not match its id. The message holds nothing of it.
+            ConfigurationError: not a key file, or damaged. The message holds nothing of it.
         """
         try:
             document = json.loads(text)
@@ -108,6 +124,7 @@ class KeyFile:
             entries = document["keys"]
             keys = tuple([VaultKey(vault_id, from_hex(entry["key"], KEY_BYTES), _since(entry)) for entry in entries])
             named = [from_hex(entry["key_id"], 8) for entry in entries]
+            check = from_hex(document["check"], _CHECK_BYTES)
             content = cls(
                 keys,
                 _epochs(document["epochs"]) if "epochs" in document else None,
@@ -118,7 +135,7 @@ class KeyFile:
             raise _bad_key_file() from None
         if not 0 < len(keys) <= MAXIMUM_VAULT_KEYS or named != [key.key_id for key in keys]:
             raise _bad_key_file()
-        if len(set(named)) != len(named):
+        if len(set(named)) != len(named) or content._check != check:
             raise _bad_key_file()
         return content
 
@@ -145,6 +162,6 @@ def _reader(entry: dict[str, str]) -> VaultKeyReader:
 
 def _bad_key_file() -> ConfigurationError:
     return ConfigurationError(
-        "not a vault key file",
+        "not a vault key file, or damaged",
         hint="copy vault.key again from the collector that owns the vault",
     )
