@@ -183,6 +183,7 @@ _OUR_OWN = {
     "DROPPED_LINES": "what this machine deals with",
     "DROPPED_LINE_US": "this machine's log",
     "OUTBOX_DROP_SHARE": "a sender's choice; its loss records name what went",
+    "OUTBOX_ALARM_SHARE": "a sender's choice: how much of its own disk alarms may use",
     "THINNED_BYTES": "a sender's choice; its summaries name what they replace",
     "SUMMARY_WINDOWS": "a sender's choice, below MAXIMUM_SUMMARY_WINDOWS",
     "WINDOWS_US": "a sender's choice; a summary says its own",

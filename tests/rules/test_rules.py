@@ -36,6 +36,7 @@ _PROMISES = {
     "No copies",
     "Notes",
     "Thinning",
+    "Series rules",
 }
 """What no list of the protocol numbers: a collector's, a relay's and a command's part, and every shared limit."""
 _FAILED = 1

@@ -166,8 +166,8 @@ class TelemetryConfig:
     batch_seconds: float = _setting(60.0, "longest time that a reading waits for a full batch", 10.0, "s", 0.1, 86_400)
     series: tuple[str, ...] = _setting(
         (),
-        "rules for series; the first whose pattern matches a name counts: which readings are alarms, sent at once",
-        ("freezer/* alarm > -15 hysteresis 2", "door/open alarm change > 0"),
+        "rules for series: which readings are alarms, sent at once, and what is kept of a series where space is short",
+        ("freezer/* alarm > -15 hysteresis 2", "meter/* keep whole", "cpu/* keep newest"),
         "rules, separated by commas unless written as TOML",
         0,
         MAXIMUM_SERIES_RULES,

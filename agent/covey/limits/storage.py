@@ -15,6 +15,9 @@ landed within a second or two is acknowledged without another look at its table.
 OUTBOX_DROP_SHARE = 64
 """A full outbox drops at least this fraction of its bound at a time, so that loss records stay few."""
 
+OUTBOX_ALARM_SHARE = 16
+"""By this fraction of its bound alarms may exceed a full outbox: of 64 MiB, some 10,000 alarms."""
+
 THINNED_BYTES = 16 * KIB
 """Messages that a summary replaces at least, as long as there are so many: some fifty batches, whose headers alone are
 most of what is saved."""

@@ -28,7 +28,7 @@ from covey.core.ids import GROUP_ID_BYTES, GroupId, from_hex
 from covey.core.link.state import LinkState
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.telemetry.series_rules import AlarmWatch
+from covey.core.telemetry.series_rules import SeriesWatch
 from covey.errors import ConfigurationError, DamagedStateError, LocalError, MalformedError, RemoteError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Device:
     fresh_account: bool = False
     ephemeral: EphemeralExchange = field(default_factory=EphemeralExchange)
     waking: Waking = field(default_factory=Waking)
-    alarms: AlarmWatch = field(default_factory=AlarmWatch)
+    series: SeriesWatch = field(default_factory=SeriesWatch)
 
     @property
     def config(self) -> Config:
@@ -83,7 +83,7 @@ class Device:
             state=state,
             pins=pins,
         )
-        node.telemetry.keep(self.config.telemetry.keep_days)
+        node.telemetry.keep(self.config.telemetry.keep_days, self.series.is_newest_only)
         if state is None:
             _note_carriage(node, self.config, self.store)
         return node
@@ -183,13 +183,14 @@ def device_on(folder: StateFolder, identity: Identity, config: Config) -> Iterat
     try:
         try:
             node = Node(identity, store, secrets.token_bytes, _jitter)
-            node.telemetry.keep(config.telemetry.keep_days)
+            series = SeriesWatch(config.telemetry.series)
+            node.telemetry.keep(config.telemetry.keep_days, series.is_newest_only)
             _note_carriage(node, config, store)
         except (RemoteError, ValueError) as error:  # what was checked when it was stored
             raise DamagedStateError(f"the state database is damaged: {error}") from error
-        live, alarms = LiveSettings(config), AlarmWatch(config.telemetry.series)
-        live.follow(("telemetry.series",), lambda changed: alarms.change(changed.telemetry.series))
-        yield Device(folder, live, store, SystemClock(earliest_us(store)), node, alarms=alarms)
+        live = LiveSettings(config)
+        live.follow(("telemetry.series",), lambda changed: series.change(changed.telemetry.series))
+        yield Device(folder, live, store, SystemClock(earliest_us(store)), node, series=series)
     except DamagedStateError as error:
         folder.state_file.note_damage()
         raise DamagedStateError(

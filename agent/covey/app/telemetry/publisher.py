@@ -1,7 +1,7 @@
 """Readings into batches, batches into the outbox: what sensors and `covey publish` share.
 
 A reading that is an alarm (`telemetry.series`) waits for nothing: it goes into a batch of alarms, ahead of everything
-else in the outbox, and what is open is committed with it.
+else in the outbox, and what is open is committed with it. Series that are kept whole have batches of their own.
 Readings with a time of their own and readings timed by this device's clock go into separate batches, because a batch
 has one clock. A reading counts as published when its batch's commit is done; `add` and `flush` return how many
 that were.
@@ -10,6 +10,7 @@ that were.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.app.device.device import group_id
@@ -18,7 +19,7 @@ from covey.core.ids import GroupId
 from covey.core.node import Node
 from covey.core.now import ABSOLUTE_US, Now
 from covey.core.telemetry.batch import Alarm, BatchBuilder, ClockKind, ClockReading, Value
-from covey.core.telemetry.series_rules import AlarmWatch
+from covey.core.telemetry.series_rules import Keep, SeriesWatch
 from covey.core.telemetry.times import AHEAD_US, EARLIEST_US, LATEST_US, is_believable
 from covey.errors import LocalError, ReadingError
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS, PUBLISH_BATCHES
@@ -36,6 +37,7 @@ class _Closed(NamedTuple):
     batch: bytes
     readings: int
     alarm: Alarm | None = None
+    whole: bool = False
 
 
 def _always(work: Callable[[], int]) -> int:
@@ -55,7 +57,7 @@ class Publisher:
         group: Callable[[Node], GroupId],
         batch_us: int,
         batch_readings: int,
-        alarms: AlarmWatch,
+        series: SeriesWatch,
         urgent: Callable[[Now], None] = lambda _now: None,
     ) -> None:
         """`urgent` is called in the transaction that queues alarms."""
@@ -66,8 +68,10 @@ class Publisher:
         self.batch_readings = batch_readings
         self._timed_here = BatchBuilder()
         self._asserted = BatchBuilder()
-        self._watch = alarms
+        self._watch = series
         self._urgent = urgent
+        self._whole = {False: BatchBuilder(), True: BatchBuilder()}
+        """The open batches of series that are kept whole, by whether their times are asserted."""
         self._alarms: dict[tuple[Alarm, bool], BatchBuilder] = {}
         """The open batches of alarms, by what they say and whether their times are asserted."""
         self._raised: list[tuple[str, str]] = []
@@ -93,13 +97,17 @@ class Publisher:
             if alarm is not None:
                 self._add_alarm(alarm, name, unit, time_us, value)
                 return True
+            if self._watch.keep(name) is Keep.WHOLE:
+                ordinary, time_us, replaced = self._looked_at(time_us)
+                return self._put(self._whole[ordinary is self._asserted], name, unit, time_us, value, replaced)
         if time_us is not None and EARLIEST_US <= time_us <= self._believed_us:  # as nearly all are
-            builder = self._asserted
-            builder.add(name, unit, time_us, value)
-        else:
-            builder, time_us, replaced = self._looked_at(time_us)
-            builder.add(name, unit, time_us, value)
-            self._replaced_times += replaced
+            return self._put(self._asserted, name, unit, time_us, value, 0)
+        builder, time_us, replaced = self._looked_at(time_us)
+        return self._put(builder, name, unit, time_us, value, replaced)
+
+    def _put(self, builder: BatchBuilder, name: str, unit: str, time_us: int, value: Value, replaced: int) -> bool:
+        builder.add(name, unit, time_us, value)
+        self._replaced_times += replaced
         if self._opened_us is None:
             self._opened_us = self._clock.monotonic_us()
         if builder.count >= self.batch_readings or builder.full:
@@ -135,8 +143,8 @@ class Publisher:
     @property
     def waiting(self) -> int:
         """The readings that no commit holds yet."""
-        alarms = sum(each.count for each in self._alarms.values())
-        return self._timed_here.count + self._asserted.count + alarms + sum(each.readings for each in self._closed)
+        apart = sum(each.count for each in (*self._alarms.values(), *self._whole.values()))
+        return self._timed_here.count + self._asserted.count + apart + sum(each.readings for each in self._closed)
 
     def due(self) -> int | None:
         """Return the monotonic time at which the open batches are old enough."""
@@ -163,11 +171,29 @@ class Publisher:
         self._believed_us = 0
         return readings
 
+    def flush_alarms(self, node: Node) -> int:
+        """Put the alarms alone into the outbox, which has a reserve for them; return how many those were.
+
+        Raises:
+            LocalError: as `flush`.
+            StorageError: as `flush`.
+        """
+        alarms = [each for each in self._closed if each.alarm is not None]
+        if alarms:
+            others = [each for each in self._closed if each.alarm is None]
+            with self._store.transaction():
+                self._queue(alarms, node, Now(self._clock.monotonic_us(), self._clock.wall_us()))
+            self._closed = others
+            self._raised = []
+        return sum(each.readings for each in alarms)
+
     def close(self) -> int:
         """Close the open batches; return the bytes of all closed ones."""
         self._close_alarms()
         self._close(self._timed_here)
         self._close(self._asserted)
+        for builder in self._whole.values():
+            self._close(builder)
         return sum(len(each.batch) for each in self._closed)
 
     def withdraw(self) -> None:
@@ -182,14 +208,17 @@ class Publisher:
         Raises:
             LocalError: no collector, or the outbox is full.
         """
-        group_id = self._group(node)
-        for each in sorted(self._closed, key=lambda each: each.alarm is None):
-            node.telemetry.send(group_id, each.batch, each.readings, now, each.alarm)
-        if any(each.alarm is not None for each in self._closed):
-            self._urgent(now)
+        self._queue(sorted(self._closed, key=lambda each: each.alarm is None), node, now)
         node.telemetry.count_suppressed_alarms(self._watch.take_suppressed())
         node.telemetry.count_replaced_times(self._replaced_times)
         return self.waiting
+
+    def _queue(self, batches: list[_Closed], node: Node, now: Now) -> None:
+        group_id = self._group(node)
+        for each in batches:
+            node.telemetry.send(group_id, each.batch, each.readings, now, each.alarm, whole=each.whole)
+        if any(each.alarm is not None for each in batches):
+            self._urgent(now)
 
     def _believes(self, time_us: int) -> bool:
         wall_us = self._clock.wall_us()
@@ -198,8 +227,8 @@ class Publisher:
 
     def _close(self, builder: BatchBuilder) -> None:
         if builder.count:
-            batch = builder.body(self._anchor(asserted=builder is self._asserted))
-            self._closed.append(_Closed(batch, builder.count))
+            batch = builder.body(self._anchor(asserted=builder in (self._asserted, self._whole[True])))
+            self._closed.append(_Closed(batch, builder.count, whole=builder in self._whole.values()))
             builder.clear()
 
     def _close_alarms(self) -> None:
@@ -242,10 +271,12 @@ class Outflow:
         return self._publisher.waiting >= MAXIMUM_BATCH_READINGS
 
     def flush(self, node: Node, now: Now, once: Callable[[Callable[[], int]], int] = _always) -> None:
-        """Put everything into the outbox, as `Publisher.flush` does; where that is refused, it waits."""
+        """Put everything into the outbox, as `Publisher.flush` does; where that is refused, all but alarms wait."""
         try:
             self._publisher.flush(node, once)
         except LocalError as error:
+            with suppress(LocalError):
+                self._publisher.flush_alarms(node)
             if now.monotonic_us >= self._quiet_until_us:
                 self._report("warning", f"readings are waiting: {error}")
                 self._quiet_until_us = now.monotonic_us + _COMPLAIN_EVERY_US
@@ -287,6 +318,6 @@ def device_publisher(device: Device, batch_readings: int | None = None) -> Publi
         telemetry_group(group_id(telemetry.group) if telemetry.group else None),
         int(telemetry.batch_seconds * 1e6),
         batch_readings or telemetry.batch_readings,
-        device.alarms,
+        device.series,
         lambda now: ask_for_window(device.store, now),
     )

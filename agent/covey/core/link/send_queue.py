@@ -138,11 +138,18 @@ class SendQueue:
         return place
 
     def queue_batch(
-        self, recipient: DeviceKey, group_id: GroupId, batch: bytes, now: Now, alarm: Alarm | None = None
+        self,
+        recipient: DeviceKey,
+        group_id: GroupId,
+        batch: bytes,
+        now: Now,
+        alarm: Alarm | None = None,
+        *,
+        whole: bool = False,
     ) -> None:
         """Queue a telemetry batch under its author's next number; room is made as by `queue_telemetry`."""
         number = self._records.outbox.allocate_number()
-        batches, body = Batches(number, (), 0), numbered(number, batch, alarm)
+        batches, body = Batches(number, (), 0, whole), numbered(number, batch, alarm)
         self.queue_telemetry(recipient, MessageType.TELEMETRY, group_id, body, now, batches)
 
     def queue_telemetry(
@@ -157,7 +164,10 @@ class SendQueue:
         """Queue a message of telemetry.
 
         Where the outbox is full, old batches become summaries (`thinning.py`); where that does not suffice, the oldest
-        telemetry goes, and a signed record says so.
+        telemetry goes that is not whole, and a signed record says so.
+
+        Raises:
+            LocalError: nothing of that is left, so the outbox is full: then the caller rolls back.
         """
         size = len(body) + MESSAGE_OVERHEAD_BYTES
         self._thin(recipient, size, now)
@@ -304,9 +314,15 @@ class SendQueue:
         now: Now,
     ) -> None:
         """Queue for another collector what waits for one; the outbox may exceed its bound by what that adds."""
-        self.remove(recipient, place)
-        batches = batches_of(read_message(content, verify=False))
-        self.queue(to, MessageType.REDIRECTED, group_id, content, now, batches, beyond=True)
+        self._withdrawn(recipient, place, place)
+        taken = self._records.outbox.take_back(recipient, place)
+        if taken is not None:
+            batches = replace(batches_of(read_message(content, verify=False)), whole=taken.whole)
+            self.queue(
+                *(to, MessageType.REDIRECTED, group_id, content, now, batches),
+                beyond=True,
+                lifetime_us=taken.lifetime_us,
+            )
 
     def grow_older(self, elapsed_us: int) -> None:
         """Add to this state's age, by the monotonic clock: a wall clock that jumps ends nothing."""

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import COLLECTOR
@@ -183,14 +183,25 @@ class Publishing:
         """Take telemetry out of a queue: this device has landed it itself. Inside a transaction."""
         self._queue.remove(recipient, place)
 
-    def keep(self, days: float) -> None:
-        """Let telemetry expire after so many days of running time; 0: never."""
+    def keep(self, days: float, is_newest_only: Callable[[str], bool] = lambda _: False) -> None:
+        """Let telemetry expire after so many days of running time (0: never), and thin some series to one row."""
+        self._queue.in_one_window = is_newest_only
         self._queue.telemetry_lifetime_us = int(days * _DAY_US) or None
 
-    def send(self, group_id: GroupId, batch: bytes, readings: int, now: Now, alarm: Alarm | None = None) -> None:
+    def send(
+        self,
+        group_id: GroupId,
+        batch: bytes,
+        readings: int,
+        now: Now,
+        alarm: Alarm | None = None,
+        *,
+        whole: bool = False,
+    ) -> None:
         """Queue one batch for this device's collector, and count its readings as published. Inside a transaction.
 
-        Where the outbox is full, the oldest telemetry goes, and a signed loss record says so.
+        Where the outbox is full, the oldest telemetry that is not `whole` gives way, as `SendQueue.queue_telemetry`
+        says.
 
         Raises:
             LocalError: the group has no collector, or the outbox is full: then the caller rolls back.
@@ -199,7 +210,7 @@ class Publishing:
         collector = self._groups.collector_of(group_id)
         if collector is None:
             raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
-        self._queue.queue_batch(collector.keys.signing_public, group_id, batch, now, alarm)
+        self._queue.queue_batch(collector.keys.signing_public, group_id, batch, now, alarm, whole=whole)
         self._records.counters.count("published_readings", readings)
         self._records.counters.count("published_messages")
         if alarm is not None:

@@ -10,7 +10,7 @@ from covey.app.telemetry.attached_sensors import AttachedSensors
 from covey.app.telemetry.publisher import Outflow, Publisher, telemetry_group
 from covey.core.telemetry.drops import Drop
 from covey.core.telemetry.reading import Reading
-from covey.core.telemetry.series_rules import AlarmWatch
+from covey.core.telemetry.series_rules import SeriesWatch
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
 from tests.fleet import Device, found
 
@@ -70,7 +70,7 @@ class Site:
         self.ann, self.gate = Device("ann", folder, outbox_bytes=outbox_bytes), Device("gate", folder, collects=True)
         self.group_id = found(self.ann, self.gate)
         self.lines: list[tuple[str, str]] = []
-        self.publisher = Publisher(self, self.ann.store, telemetry_group(None), 5 * SECOND, 200, AlarmWatch())
+        self.publisher = Publisher(self, self.ann.store, telemetry_group(None), 5 * SECOND, 200, SeriesWatch())
         self.boiler, self.shed = Fed("boiler", self), Fed("shed", self)
         self.role = self.new_role()
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from covey.app.telemetry.publisher import Outflow
 from covey.core.ids import Place
 from covey.core.link.queued import MessageClass
 from covey.core.node import purpose_of
 from covey.core.telemetry.batch import Alarm
 from covey.core.telemetry.decoding import read_telemetry
+from covey.core.telemetry.summaries import numbers_of, read_summary
 from covey.core.telemetry.times import UNUSABLE_US
-from covey.core.wire.message import MessageType, read_message
+from covey.core.wire.message import Loss, Message, MessageType, read_message
 from covey.errors import ReadingError
+from covey.limits.storage import OUTBOX_ALARM_SHARE
 from covey.limits.telemetry import ALARMS_PER_HOUR
 from tests.unit.app.telemetry.test_sensor_roles import Site
 
@@ -122,6 +126,85 @@ def test_a_full_outbox_thins_and_drops_old_readings_and_no_alarm(tmp_path: Path)
     queued = _queued(site)
     assert queued[0] == (Alarm.RAISED, [("a", 1.0)])
     assert len(queued) < 40
+
+
+def _waiting(site: Site) -> list[Message]:
+    """Return what waits for the collector, sent or not."""
+    rows = site.ann.store.outbox.queued(site.gate.key, Place(0), 10_000, 1 << 30)
+    return [read_message(raw, verify=False) for _, raw in rows]
+
+
+def _numbers(site: Site) -> Counter[int]:
+    """Return how often what waits accounts for each number."""
+    found: Counter[int] = Counter()
+    for message in _waiting(site):
+        lost = Loss.from_wire(message.body).numbers if message.type is MessageType.LOSS else ()
+        for first, last in (*numbers_of(message), *lost):
+            found.update(range(first, last + 1))
+    return found
+
+
+def _values(site: Site, series: str) -> list[object]:
+    """Return what waits of a series, unless it was thinned."""
+    batches = [read_telemetry(each.body)[1] for each in _waiting(site) if each.type is MessageType.TELEMETRY]
+    return [value for batch in batches for name, _, _, value in batch.readings() if name == series]
+
+
+def test_series_that_are_kept_whole_outlast_others_and_newest_ones_become_one_row(tmp_path: Path) -> None:
+    site = _site(tmp_path, "meter keep whole", "cpu keep newest", outbox_bytes=32_000)
+    site.ann.node.telemetry.keep(0, site.watch.is_newest_only)
+    for number in range(80):
+        site.publisher.add("meter", "", None, number)
+        for name in ("cpu", "air"):
+            for step in range(4):
+                site.publisher.add(name, "", site.wall_us() + number * 60_000_000 + step, number + step / 10)
+        site.publisher.flush(site.ann.node)
+    assert _values(site, "meter") == [*range(80)]
+    summaries = [read_summary(each.body)[1] for each in _waiting(site) if each.type is MessageType.SUMMARY]
+    assert summaries
+    for summary in summaries:
+        windows = {each.name: each.windows for each in summary.series}
+        assert "meter" not in windows
+        assert len(windows["cpu"]) == 1 < len(windows["air"])
+    assert _numbers(site) == Counter(range(1, 161)), "acknowledged + thinned + lost = produced"
+
+
+def test_where_all_is_kept_whole_new_readings_wait_and_alarms_use_their_reserve(tmp_path: Path) -> None:
+    site = _site(tmp_path, "door alarm > 0", "* keep whole", outbox_bytes=12_000)
+    outflow = Outflow(site.publisher, lambda _level, line: site.said.append(line))
+    for number in range(60):
+        outflow.add("meter", "", None, number)
+        outflow.flush(site.ann.node, site.ann.now)
+    kept = len(_values(site, "meter"))
+    assert _values(site, "meter") == [*range(kept)]
+    assert outflow.waiting == 60 - kept > 0
+    assert [line for line in site.said if "readings are waiting: the outbox holds" in line]
+    outflow.add("door", "", None, 1.0)
+    outflow.flush(site.ann.node, site.ann.now)
+    assert _values(site, "door") == [1.0]
+    assert outflow.waiting == 60 - kept
+    assert _numbers(site) == Counter(range(1, kept + 2)), "nothing was lost, and no number used in vain"
+    for number in range(1_000):
+        site.watch.withdraw("door", "")
+        outflow.add("door", "", None, 1.0 + number)
+        outflow.flush(site.ann.node, site.ann.now)
+    assert site.ann.store.outbox.totals()[1] <= 12_000 + 12_000 // OUTBOX_ALARM_SHARE
+
+
+def test_what_is_kept_whole_stays_so_and_expires_as_before_on_its_way_to_another_collector(tmp_path: Path) -> None:
+    site = _site(tmp_path, "* keep whole", outbox_bytes=12_000)
+    site.ann.node.telemetry.keep(1)
+    site.publisher.add("meter", "", None, 7)
+    site.publisher.flush(site.ann.node)
+    [(place, raw)] = site.ann.store.outbox.queued(site.gate.key, Place(0), 9, 10_000)[-1:]
+    with site.ann.store.transaction():
+        site.ann.node._queue.redirect(site.gate.key, place, site.gate.key, site.group_id, raw, site.ann.now)
+    site.watch.change(())
+    for number in range(100):
+        site.publisher.add("air", "", None, f"{number} {'x' * 200}")
+        site.publisher.flush(site.ann.node)
+    rows = site.ann.store.database.run("SELECT whole, expires IS NULL FROM outbox WHERE class = 2 ORDER BY id LIMIT 1")
+    assert rows == [(1, 0)]
 
 
 def test_an_alarm_of_a_reading_that_no_table_can_hold_is_raised_by_the_next_one(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from covey.app.telemetry.publisher import Publisher, telemetry_group
 from covey.app.telemetry.sensor_roles import Sensors
 from covey.core.ids import Place
 from covey.core.telemetry.decoding import read_telemetry
-from covey.core.telemetry.series_rules import AlarmWatch
+from covey.core.telemetry.series_rules import SeriesWatch
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import DiskFullError
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
@@ -28,7 +28,7 @@ class Site:
         self.said: list[str] = []
         self.samples = self._looks = 0
         self._per_sample = per_sample
-        self.watch = AlarmWatch()
+        self.watch = SeriesWatch()
         self.publisher = Publisher(self, self.ann.store, telemetry_group(None), 5 * SECOND, 200, self.watch)
         self.sensors = Sensors(self._sample, self.publisher, SECOND, lambda _level, line: self.said.append(line))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covey.core.telemetry.batch import Alarm
-from covey.core.telemetry.series_rules import AlarmWatch, read_series_rule
+from covey.core.telemetry.series_rules import Keep, SeriesWatch, read_series_rule
 from covey.errors import ConfigurationError
 from covey.limits.telemetry import ALARMS_PER_HOUR, MAXIMUM_ALARM_SERIES
 
@@ -28,7 +28,7 @@ R, E, C, N = Alarm.RAISED, Alarm.ENDED, Alarm.CHANGED, None
 def test_a_rule_marks_the_reading_that_crosses_its_limit_and_the_one_that_ends_it(
     rule: str, values: list[float], alarms: list[Alarm | None]
 ) -> None:
-    watch = AlarmWatch([rule])
+    watch = SeriesWatch([rule])
     assert [watch.judge("a", "", value, 0) for value in values] == alarms
 
 
@@ -50,13 +50,13 @@ def test_a_star_matches_anything(pattern: str, names: list[str], others: list[st
 
 
 def test_the_first_rule_that_matches_counts() -> None:
-    watch = AlarmWatch(["cpu/0 alarm > 90", "cpu/* alarm > 50"])
+    watch = SeriesWatch(["cpu/0 alarm > 90", "cpu/* alarm > 50"])
     assert watch.judge("cpu/0", "", 60.0, 0) is None
     assert watch.judge("cpu/1", "", 60.0, 0) is Alarm.RAISED
 
 
 def test_a_value_that_hovers_raises_a_bounded_number_of_alarms_an_hour_and_the_rest_is_counted() -> None:
-    watch = AlarmWatch(["a alarm > 0"])
+    watch = SeriesWatch(["a alarm > 0"])
     found = [watch.judge("a", "", value, at_us) for at_us in range(100) for value in (1.0, -1.0)]
     assert found.count(Alarm.RAISED) == found.count(Alarm.ENDED) == ALARMS_PER_HOUR
     assert watch.take_suppressed() == 100 - ALARMS_PER_HOUR
@@ -66,7 +66,7 @@ def test_a_value_that_hovers_raises_a_bounded_number_of_alarms_an_hour_and_the_r
 
 
 def test_the_series_that_are_judged_are_bounded_and_names_without_a_rule_are_not_among_them() -> None:
-    watch = AlarmWatch(["a* alarm > 0"])
+    watch = SeriesWatch(["a* alarm > 0"])
     for number in range(2 * MAXIMUM_ALARM_SERIES):
         watch.judge(f"b{number}", "", 1.0, 0)
     for number in range(MAXIMUM_ALARM_SERIES):
@@ -77,10 +77,31 @@ def test_the_series_that_are_judged_are_bounded_and_names_without_a_rule_are_not
 
 
 def test_an_alarm_that_was_not_stored_is_raised_again() -> None:
-    watch = AlarmWatch(["a alarm > 0"])
+    watch = SeriesWatch(["a alarm > 0"])
     for _ in range(2 * ALARMS_PER_HOUR):
         assert watch.judge("a", "", 1.0, 0) is Alarm.RAISED
         watch.withdraw("a", "")
+
+
+def test_the_first_rule_with_keep_says_what_is_kept_and_the_first_with_alarm_what_is_an_alarm() -> None:
+    watch = SeriesWatch(
+        ["meter/* keep whole", "meter/gas alarm > 5 keep newest", "cpu/* keep newest", "cpu/0 keep thin"]
+    )
+    kept = [watch.keep(name) for name in ("meter/gas", "cpu/0", "cpu/1", "other")]
+    assert kept == [Keep.WHOLE, Keep.NEWEST, Keep.NEWEST, Keep.THIN]
+    assert [watch.is_newest_only(name) for name in ("meter/gas", "cpu/0", "other")] == [False, True, False]
+    assert watch.judge("meter/gas", "", 6.0, 0) is Alarm.RAISED
+    watch.change(["cpu/* keep whole"])
+    assert watch.keep("cpu/0") is Keep.WHOLE
+    assert watch.keep("meter/gas") is Keep.THIN
+
+
+def test_names_whose_keep_is_remembered_are_bounded() -> None:
+    watch = SeriesWatch(["a* keep whole"])
+    for number in range(2 * MAXIMUM_ALARM_SERIES):
+        assert watch.keep(f"b{number}") is Keep.THIN
+    assert len(watch._kept) <= MAXIMUM_ALARM_SERIES
+    assert watch.keep("a") is Keep.WHOLE
 
 
 @pytest.mark.parametrize(
@@ -100,9 +121,28 @@ def test_an_alarm_that_was_not_stored_is_raised_again() -> None:
         "a alarm change < 1",
         "a b alarm > 1",
         f"{'a' * 300} alarm > 1",
+        "keep whole",
+        "a keep",
+        "a keep some",
+        "a keep WHOLE",
+        "a keep 5",
+        "a keep whole thin",
+        "a keep whole keep thin",
+        "a keep whole alarm > 1",
+        "a alarm keep whole",
     ],
 )
-def test_what_is_no_rule_is_refused_with_an_example(rule: str) -> None:
+def test_what_is_no_rule_is_refused_with_the_grammar(rule: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         read_series_rule(rule)
     assert refused.value.hint
+    for word in (
+        "alarm > N",
+        "alarm < N",
+        "hysteresis N",
+        "alarm change > N",
+        "keep whole",
+        "keep thin",
+        "keep newest",
+    ):
+        assert word in refused.value.hint

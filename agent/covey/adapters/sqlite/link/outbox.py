@@ -40,7 +40,7 @@ from covey.limits.link import (
     MAXIMUM_LOSS_RANGES,
 )
 from covey.limits.message import MESSAGE_OVERHEAD_BYTES
-from covey.limits.storage import EXPIRED_AT_ONCE, OUTBOX_BYTES, OUTBOX_DROP_SHARE
+from covey.limits.storage import EXPIRED_AT_ONCE, OUTBOX_ALARM_SHARE, OUTBOX_BYTES, OUTBOX_DROP_SHARE
 
 _LOOKED_AT_ONCE = 64
 """Messages in memory while a queue is looked through."""
@@ -140,7 +140,8 @@ class Outbox:
 
         Raises:
             DiskFullError: the disk is full, or was a moment ago; control messages and history are tried.
-            OutboxFullError: the outbox has reached its bound; these may exceed it, and what goes `beyond`.
+            OutboxFullError: the outbox has reached its bound; these may exceed it, alarms by a share, and what goes
+                `beyond`.
         """
         if self._database.lean and kind not in _MAY_EXCEED and not beyond:
             raise DiskFullError(
@@ -149,7 +150,8 @@ class Outbox:
         size = len(message)
         peer, base = self._growth.row(recipient)
         total = self._growth.bytes
-        if total + size > self._maximum_bytes and kind not in _MAY_EXCEED and not beyond:
+        reserve = self._maximum_bytes // OUTBOX_ALARM_SHARE if kind is MessageClass.ALARM else 0
+        if total + size > self._maximum_bytes + reserve and kind not in _MAY_EXCEED and not beyond:
             raise OutboxFullError(
                 f"the outbox holds {total} of {self._maximum_bytes} bytes",
                 hint="'covey status' shows the recipients of waiting messages; raise outbox.maximum_bytes if the "
