@@ -25,6 +25,7 @@ from covey_ingest.local_engine import run_here
 from covey_ingest.options import SourceOptions
 from covey_ingest.progress import Progress
 from covey_ingest.queries.report import make_report
+from covey_ingest.queries.views import TABLES, Engine, script
 from covey_ingest.spark.source import FORMAT, readings
 from covey_ingest.spark.spark_engine import run_on_spark
 from covey_ingest.vault.vaults import VaultPlace
@@ -36,6 +37,7 @@ from tests.outside.vault import Vault
 from tests.spark.fleet import NOW_US, Author, Collector
 from tests.tables.ingesting import Recorder, StopAfter
 from tests.tables.test_outside import Scene
+from tests.tables.test_summaries import COMBINED_TOTAL, MINUTE, Station, expected_total
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -205,3 +207,32 @@ def test_a_vault_reads_as_a_batch_too_and_shows_no_key(spark: SparkSession, tmp_
     assert readings(frame).where("value > 20.1").count() == 2
     plan = frame._jdf.queryExecution().toString()
     assert collector.key.key.hex() not in plan + json.dumps(spark.sparkContext.getConf().getAll())
+
+
+def test_summaries_and_the_view_that_combines_them_with_readings_count_each_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of readings that came raw, in a summary, or in both; the view is the one that `covey tables views` prints."""
+    collector, tables = Collector(tmp_path / "vault"), str(tmp_path / "tables")
+    station = Station(collector)
+    early = station.batch()
+    station.unsent(8)
+    late = station.batch()
+    station.unsent(10)
+    source = SourceOptions(str(collector.vault), collector.key_file)
+    for landed in ((early,), (station.summary(1, 10, 5 * MINUTE), station.summary(11, 20)), (late, station.batch())):
+        collector.land(*landed)
+        run_on_spark(source, tables, trigger_seconds=None, spark=spark)
+    for table in TABLES:
+        if (Path(tables) / table).exists():
+            stored = "stored_readings" if table == "readings" else table
+            spark.read.format("covey_tables").load(f"{tables}/{table}").createOrReplaceTempView(stored)
+    for statement in script(tables, Engine.SPARK).split(";\n\n"):
+        if "USING delta" not in statement:  # needs a jar; the loop above stands in for it
+            spark.sql(statement.rstrip(";\n"))
+    [row] = spark.sql(COMBINED_TOTAL).collect()
+    assert tuple(row) == expected_total(21)
+    widths = spark.sql("SELECT readings, overlapping FROM combined WHERE name = 't' AND thinned ORDER BY time")
+    assert [tuple(row) for row in widths.collect()] == [(48, True), (48, True), *[(12, False)] * 10]
+    [gap] = spark.sql("SELECT sum(numbers) FROM gaps WHERE state = 'thinned'").collect()
+    assert gap[0] == 18

@@ -23,8 +23,8 @@ from tests.tables.ingesting import audited, ingest, rows_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
-_MINUTE, _SECOND = 60_000_000, 1_000_000
-_FIRST_US = (BOOTED_US - NOW_US) % (5 * _MINUTE)
+MINUTE, _SECOND = 60_000_000, 1_000_000
+_FIRST_US = (BOOTED_US - NOW_US) % (5 * MINUTE)
 """By the boot's clock, where five minutes of UTC begin."""
 
 
@@ -36,7 +36,7 @@ class Station:
         self.batches: dict[int, list[Given]] = {}
 
     def measure(self, minute: int) -> list[Given]:
-        at = _FIRST_US + minute * _MINUTE
+        at = _FIRST_US + minute * MINUTE
         rows: list[Given] = [("t", "Cel", at + 5 * _SECOND * n, (minute * 12 + n) / 10) for n in range(12)]
         return [*rows, ("door", "", at, minute % 2 == 0), ("x", "", at + 1, 1 / (minute + 3)), ("why", "", at, "text")]
 
@@ -51,7 +51,7 @@ class Station:
             self.batches[self.author.number + 1] = self.measure(self.author.number)
             self.author.number += 1
 
-    def summary(self, first: int, last: int, width_us: int = _MINUTE) -> bytes:
+    def summary(self, first: int, last: int, width_us: int = MINUTE) -> bytes:
         return self.author.sign(MessageType.SUMMARY, self.body(((first, last),), self._summary(first, last, width_us)))
 
     def body(self, numbers: tuple[Range, ...], summary: Summary) -> bytes:
@@ -81,12 +81,12 @@ def _query(tables: Path, sql: str) -> list[tuple[Any, ...]]:
         return database.execute(sql).fetchall()
 
 
-_TOTAL = """
-    SELECT sum(readings)::BIGINT, round(sum(sum), 6), min(minimum), max(maximum),
-           sum(coalesce(exact_sum, sum::DECIMAL(38, 9))) FROM combined WHERE name = 't'"""
+COMBINED_TOTAL = """
+    SELECT CAST(sum(readings) AS BIGINT), round(sum(sum), 6), min(minimum), max(maximum),
+           sum(coalesce(exact_sum, CAST(sum AS DECIMAL(38, 9)))) FROM combined WHERE name = 't'"""
 
 
-def _expected(minutes: int) -> tuple[Any, ...]:
+def expected_total(minutes: int) -> tuple[Any, ...]:
     tenths = range(minutes * 12)
     total = sum(tenths)
     return len(tenths), round(total / 10, 6), 0.0, (len(tenths) - 1) / 10, Decimal(total) / 10
@@ -104,7 +104,7 @@ def test_a_curve_is_one_query_over_readings_and_summaries(collector: Collector, 
     last = by_name["t"]
     assert (last["readings"], last["width"], last["kind"], last["time_quality"]) == (
         12,
-        _MINUTE,
+        MINUTE,
         "decimal",
         "synchronised",
     )
@@ -114,7 +114,7 @@ def test_a_curve_is_one_query_over_readings_and_summaries(collector: Collector, 
     assert (by_name["door"]["kind"], by_name["door"]["exact_sum"], by_name["x"]["exact_sum"]) == ("boolean", 0, None)
     assert (by_name["x"]["sum"], by_name["why"]["sum"], by_name["why"]["readings"]) == (1 / 32, None, 1)
 
-    assert _query(tables, _TOTAL) == [_expected(40)]
+    assert _query(tables, COMBINED_TOTAL) == [expected_total(40)]
     minutes = _query(
         tables, "SELECT date_trunc('minute', time), sum(readings) FROM combined WHERE name = 't' GROUP BY 1"
     )
@@ -139,12 +139,12 @@ def test_what_landed_raw_and_in_a_summary_counts_once(collector: Collector, tabl
     late = station.batch()
     collector.land(early)
     ingest(collector.vault, tables)
-    collector.land(station.summary(1, 10, 5 * _MINUTE))
+    collector.land(station.summary(1, 10, 5 * MINUTE))
     ingest(collector.vault, tables)
     collector.land(late)
     ingest(collector.vault, tables)
-    total = _query(tables, _TOTAL)
-    assert total == [_expected(10)]
+    total = _query(tables, COMBINED_TOTAL)
+    assert total == [expected_total(10)]
     marked = _query(tables, "SELECT readings, overlapping FROM combined WHERE name = 't' AND thinned ORDER BY time")
     assert marked == [(48, True), (48, True)]
     doors = _query(tables, "SELECT sum(readings), sum(exact_sum) FROM combined WHERE name = 'door' AND thinned")
@@ -157,7 +157,7 @@ def test_a_window_whose_readings_all_came_is_gone(collector: Collector, tables: 
     batches = [station.batch() for _ in range(3)]
     collector.land(station.summary(1, 3), *batches)
     ingest(collector.vault, tables)
-    assert _query(tables, _TOTAL) == [_expected(3)]
+    assert _query(tables, COMBINED_TOTAL) == [expected_total(3)]
     assert _query(tables, "SELECT count(*) FROM combined WHERE thinned") == [(0,)]
 
 
@@ -166,14 +166,14 @@ def test_of_summaries_of_summaries_the_widest_counts(collector: Collector, table
     other = Collector(collector.vault, seed=5, key=collector.key)
     station = Station(collector)
     station.unsent(20)
-    narrow, wide = station.summary(1, 10), station.summary(1, 20, 5 * _MINUTE)
+    narrow, wide = station.summary(1, 10), station.summary(1, 20, 5 * MINUTE)
     other.land(narrow)
     collector.land(narrow, wide)
     ingest(collector.vault, tables)
-    assert _query(tables, _TOTAL) == [_expected(20)]
+    assert _query(tables, COMBINED_TOTAL) == [expected_total(20)]
     other.land(wide, received_at_us=NOW_US + 1)
     ingest(collector.vault, tables)
-    assert _query(tables, _TOTAL) == [_expected(20)]
+    assert _query(tables, COMBINED_TOTAL) == [expected_total(20)]
     assert _query(tables, "SELECT count(*) FROM combined WHERE name = 't'") == [(4,)]
 
 
@@ -191,7 +191,7 @@ def test_summaries_of_a_deleted_device_are_gone(collector: Collector, tables: Pa
 def test_a_summary_that_nobody_can_read_is_quarantined_alone(collector: Collector, tables: Path) -> None:
     station = Station(collector)
     station.unsent(2)
-    body = station.body(((1, 2),), station._summary(1, 2, _MINUTE))
+    body = station.body(((1, 2),), station._summary(1, 2, MINUTE))
     collector.land(station.author.sign(MessageType.SUMMARY, body[:-4]), station.batch())
     (progress,) = ingest(collector.vault, tables)
     assert (progress.quarantined, progress.messages) == (1, 1)
