@@ -108,9 +108,9 @@ class Topics(Protocol):
     """Where one speaks and listens: a relay, or several as one."""
 
     def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int | PublishRefusal:
-        """Hand over one publish (QoS 1); return its handle, unique for this adapter's life, or why not.
+        """Hand over one publish; return its handle, unique for this adapter's life, or why not.
 
-        It is kept so long for a subscriber that is away; 0: as long as its session.
+        It is kept so long for a subscriber that is away; 0: as long as its session; `NOT_KEPT`: not at all (QoS 0).
         """
 
     def listen(self, topics: Collection[str]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from covey.core.link.sealer import NOT_KEPT
 from covey.core.presence.heartbeat import LastWill
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 from tests.sim.agenda import SECOND
@@ -66,15 +67,21 @@ class Broker:
         session = self._sessions.setdefault(link.client, Session())
         session.subscribed = True
 
-    def publish(self, topic: str, payload: bytes) -> int:
+    def publish(self, topic: str, payload: bytes, *, kept: bool = True) -> int:
         """Take a publish and return the PUBACK's reason; it says nothing about what becomes of the message."""
         world = self._world
         world.ledger.seen_by_relay(payload)
         world.attacker.overhear(topic, payload)
         for _ in range(1 + world.happens(world.plan.duplicate)):
             if not world.happens(world.plan.lose):
-                self.route(topic, payload)
+                self.route(topic, payload) if kept else self._pass_on(topic, payload)
         return 0 if topic.removeprefix(_TOPIC) in self._sessions else 0x10
+
+    def _pass_on(self, topic: str, payload: bytes) -> None:
+        """Bring something to the topic's subscriber now (QoS 0), or never."""
+        session = self._sessions.get(topic.removeprefix(_TOPIC))
+        if session is not None and session.subscribed and session.link is not None:
+            session.link.carry_down(session.generation, 0, payload)
 
     def route(self, topic: str, payload: bytes) -> None:
         """Queue a message for the topic's subscriber, within the queue's bound."""
@@ -262,7 +269,7 @@ class Link:
     def start(self, deliver: Callable[[RelayEvent], None]) -> None:
         """Satisfy the port; the world calls `begin`."""
 
-    def publish(self, topic: str, payload: bytes, _lifetime_s: int = 0) -> int | PublishRefusal:
+    def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int | PublishRefusal:
         """Hand over one publish. The broker here knows of no expiry: not every one heeds it."""
         if not self._up:
             return PublishRefusal.OFFLINE
@@ -281,7 +288,7 @@ class Link:
                 self._world.hang_ups += 1
                 self.cut("hung up")
                 return
-            reason = self._broker.publish(topic, payload)
+            reason = self._broker.publish(topic, payload, kept=lifetime_s != NOT_KEPT)
             self._last_down_us = self._carry(self._last_down_us, generation, lambda: self._answer(handle, reason))
 
         self._last_up_us = self._carry(self._last_up_us, generation, arrive)

@@ -273,7 +273,8 @@ class Node:
         yield from self._about_links(now)
         for collector, body in self.heartbeat.due(self.groups, now):
             heads = self.heads.said_to(collector)
-            yield from self._routing.unsequenced(self.groups, collector, MessageType.PRESENCE, body, now, heads=heads)
+            said = self._routing.unsequenced(self.groups, collector, MessageType.PRESENCE, body, now, heads=heads)
+            yield from said if self.heartbeat.stays else (replace(each, lifetime_s=0) for each in said)
         for member, body in self.heads.due(now) if self.state.windows.is_connected else ():
             heads = self.heads.said_to(member)
             yield from self._routing.unsequenced(self.groups, member, MessageType.HEADS, body, now, heads=heads)

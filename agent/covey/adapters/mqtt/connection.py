@@ -85,6 +85,7 @@ from covey.adapters.mqtt.states import (
     Up,
 )
 from covey.adapters.mqtt.wire_meter import ConnectionMeter, failed
+from covey.core.link.sealer import NOT_KEPT
 from covey.core.transitions import follow
 
 if TYPE_CHECKING:
@@ -412,9 +413,9 @@ class Connection:
                     if not self._handle_of:
                         self._answered_at = time.monotonic()
                     topic, alias = self._alias_of(work)
-                    sent = self._client.publish(
-                        topic, work.payload, 1, work.retain, properties=publish_properties(work.lifetime_s, alias)
-                    )
+                    qos = 0 if work.lifetime_s == NOT_KEPT else 1
+                    properties = publish_properties(work.lifetime_s, alias)
+                    sent = self._client.publish(topic, work.payload, qos, work.retain, properties=properties)
                     self._handle_of[sent.mid] = work.handle
                 case Subscribe(handle, topics, qos, retained):
                     self._note_asked(handle, self._client.subscribe(subscriptions(topics, qos, retained=retained))[1])

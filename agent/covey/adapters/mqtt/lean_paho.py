@@ -143,10 +143,10 @@ def refusal_words(reason: ReasonCode) -> str:
 
 def publish_properties(lifetime_s: int, alias: int) -> Properties | None:
     """Return the Message Expiry Interval (§3.3.2.3.3) and the Topic Alias of a publish; None where it has neither."""
-    if not lifetime_s and not alias:
+    if lifetime_s <= 0 and not alias:
         return None
     properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call] # paho's has no types
-    if lifetime_s:
+    if lifetime_s > 0:
         properties.MessageExpiryInterval = lifetime_s
     if alias:
         properties.TopicAlias = alias

@@ -146,9 +146,10 @@ class MqttRelay:
         self._thread.start()
 
     def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int | PublishRefusal:
-        """Hand over one publish (QoS 1); return its handle, unique for this adapter's life, or why not.
+        """Hand over one publish; return its handle, unique for this adapter's life, or why not.
 
-        The server keeps it so long for a subscriber that is away (Message Expiry Interval, §3.3.2.3.3); 0: no bound.
+        The server keeps it so long for a subscriber that is away (Message Expiry Interval, §3.3.2.3.3); 0: no bound;
+        `NOT_KEPT`: not at all (QoS 0).
         """
         if len(payload) > self._settings.payload_bytes_max:
             return PublishRefusal.TOO_LARGE

@@ -64,7 +64,7 @@ SENSOR = (
     Requirement("client-id", _RELAY, "use the signing key in lower-case hex as user name and client id"),
     Requirement("session", _RELAY, "connect with Clean Start 0 and a Session Expiry of 7 days"),
     Requirement("subscription", _RELAY, "subscribe to its own inbox alone, with QoS 1 and without retained messages"),
-    Requirement("publishing", _RELAY, "publish to inboxes with QoS 1, not retained, without revealing properties"),
+    Requirement("publishing", _RELAY, "publish to inboxes with QoS 1 (notes: 0 or 1), not retained, nothing revealed"),
     Requirement("packet-size", _RELAY, "send no packet larger than the relay's Maximum Packet Size"),
     Requirement("receive-maximum", _RELAY, "leave at most as many publishes unanswered as the relay's Receive Maximum"),
     Requirement("puback", _RELAY, "acknowledge deliveries to the relay (PUBACK)"),

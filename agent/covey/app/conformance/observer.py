@@ -238,7 +238,8 @@ class Observer:
             return
         findings.passes("envelopes", "each envelope opened")
         try:
-            if sealed_for is None and self.device is not None and is_note(plain):
+            noted = sealed_for is None and is_note(plain)
+            if noted and self.device is not None:
                 message = read_note(plain, self.device, identity.signing_public)
             else:
                 message = read_message(plain)
@@ -248,7 +249,7 @@ class Observer:
         except RemoteError as error:
             findings.fails("messages", f"one of its messages was refused ({error.code}): {error}")
             return
-        self._publishes(event, message)
+        self._publishes(event, message, is_note=noted)
         self._take_message(message, identity.signing_public, sealed_for)
 
     def _open_link(self, envelope: LinkEnvelope, recipient: DeviceKey) -> bytes:
@@ -271,12 +272,16 @@ class Observer:
         what = "counter of a link key" if is_link else "ephemeral key"
         self.findings.holds("fresh-keys", seen=not used, failed=f"it used one {what} for two envelopes")
 
-    def _publishes(self, event: ClientPublished, message: Message | None) -> None:
-        """Judge how something was published; what is not sequenced may expire (30 Ephemeral messages, 31 Content)."""
+    def _publishes(self, event: ClientPublished, message: Message | None, *, is_note: bool = False) -> None:
+        """Judge how something was published; what is not sequenced may expire (30 Ephemeral messages, 31 Content).
+
+        A note may get lost, so QoS 0 is allowed for it.
+        """
         passing = message is not None and not message.link_seq
         revealing = [each for each in event.revealing if not (passing and each == "message expiry")]
         wrong = ""
-        if event.qos != 1:
+        may_be_lost = is_note and event.qos == 0
+        if event.qos != 1 and not may_be_lost:
             wrong = f"it published with QoS {event.qos}"
         elif event.retain:
             wrong = "it published a retained message"

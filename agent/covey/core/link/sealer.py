@@ -21,11 +21,18 @@ if TYPE_CHECKING:
     from covey.core.records.link import IncarnationRecords
 
 
+NOT_KEPT = -1
+"""The lifetime of what costs less to lose than to have acknowledged by each side's relay (QoS 0)."""
+_PASSING_BYTES = 64
+"""Shorter notes are not kept. Longer acknowledgements name several messages, which would all go again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outgoing:
     """One envelope for the relay. Tell `Node.sent` when the relay took it; an acknowledgement has no `entry`.
 
-    `lifetime_s`: how long the relay may keep it for a recipient that is away; 0: as long as it likes.
+    `lifetime_s`: how long the relay may keep it for a recipient that is away; 0: as long as it likes; `NOT_KEPT`: it
+    passes it on at once, or never.
     """
 
     topic: str
@@ -100,7 +107,8 @@ class Sealer:
             note = write_note(kind, heads, body)
             envelope = self._link_keys.seal_note(recipient, note, address, now.monotonic_us, answered=answered)
             if envelope is not None:
-                return Outgoing(inbox_topic(recipient), envelope, recipient, None, kind=kind)
+                lifetime_s = NOT_KEPT if len(note) < _PASSING_BYTES else 0
+                return Outgoing(inbox_topic(recipient), envelope, recipient, None, lifetime_s, kind)
         message = self.unsequenced(recipient, kind, body, now, incarnation, heads=heads)
         return replace(self.seal(recipient, message, address=address), kind=kind)
 

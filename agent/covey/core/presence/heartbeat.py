@@ -82,6 +82,11 @@ class Heartbeat:
         self._presence.going = True
         self._due_us.clear()
 
+    @property
+    def stays(self) -> bool:
+        """Say whether this device stays connected. Another beat follows then, so that one may be lost."""
+        return not self._presence.going and self._presence.next_window_us is None
+
     def spoke(self, recipient: DeviceKey, now: Now) -> None:
         """Note that a message has gone to somebody, which needs no beat for a while (rule 1)."""
         if recipient in self._due_us:

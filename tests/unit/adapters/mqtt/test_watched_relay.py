@@ -21,8 +21,9 @@ from covey.adapters.mqtt.watched_relay import (
     Observation,
     WatchedRelay,
 )
+from covey.core.link.sealer import NOT_KEPT
 from covey.errors import ConfigurationError
-from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp
+from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 from tests.waiting import GUARD_S
 
 USER = "ab" * 32
@@ -91,6 +92,16 @@ def test_it_carries_messages_and_shows_them(client: _Client) -> None:
     assert delivered.payload == b"to myself"
     client.client.acknowledge(delivered)
     assert client.observe(ClientAcknowledged) == ClientAcknowledged(USER, INBOX, b"to myself")
+
+
+def test_what_is_not_kept_goes_unacknowledged(client: _Client) -> None:
+    handle = client.client.publish(INBOX, b"now or never", lifetime_s=NOT_KEPT)
+    published = client.observe(ClientPublished)
+    assert isinstance(published, ClientPublished)
+    assert (published.payload, published.qos, published.unanswered) == (b"now or never", 0, 0)
+    released = client.next(Released)  # the place in the window is free as soon as it has left
+    assert isinstance(released, Released)
+    assert released.handle == handle
 
 
 def test_a_session_keeps_messages_and_a_restart_forgets_it(relay: WatchedRelay, client: _Client) -> None:

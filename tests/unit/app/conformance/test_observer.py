@@ -21,9 +21,11 @@ from covey.app.conformance.checks import MEMBER, RequirementResults, Requirement
 from covey.app.conformance.observer import SESSION_S, Observer
 from covey.core import crypto
 from covey.core.ids import GroupId, Incarnation, LinkSeq
+from covey.core.presence.status import Presence, State
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
 from covey.core.wire import cbor, envelope
 from covey.core.wire.message import NO_GROUP, Loss, LossReason, MessageType, write_message
+from covey.core.wire.note import write_note
 from covey.core.wire.topics import inbox_topic
 from tests.fleet import identity
 
@@ -117,6 +119,8 @@ def test_a_device_that_does_everything_right_fails_nothing(seen: _Seen) -> None:
     seen.publish(seen.seal(raw))
     seen.publish(seen.seal(raw))
     seen.publish(envelope.seal_by_link(raw, bytes(32), bytes(16), 1))
+    note = write_note(MessageType.PRESENCE, NO_GROUP, Presence(2, State.HERE, 60, (1,)).to_wire())
+    seen.publish(envelope.seal_by_link(note, bytes(32), bytes(16), 2), qos=0)  # it may get lost
     assert seen.failed() == {}
     assert (seen.observer.missing(), seen.observer.missing_batches()) == ("", "")
     passed = {each.check.name for each in seen.results.all() if each.verdict is RequirementVerdict.PASSED}

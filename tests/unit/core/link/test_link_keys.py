@@ -12,7 +12,7 @@ from covey.core.crypto import NoiseKey, Secret
 from covey.core.events import EnvelopeDropped
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.link.link_keys import KeptKey, LinkKey, LinkTerms, open_envelope
-from covey.core.link.sealer import Outgoing
+from covey.core.link.sealer import NOT_KEPT, Outgoing
 from covey.core.presence.status import Presence, State
 from covey.core.wire import cbor
 from covey.core.wire.envelope import LINKED, SEALED, LinkEnvelope, read_envelope, seal, seal_by_link
@@ -179,6 +179,20 @@ def test_an_acknowledgement_under_a_link_key_is_short_and_frees(ann: Talker, ben
     assert len(envelope) <= 104  # an MQTT header and a topic alias make it 115
     ann.receive(envelope)
     assert ann.store.outbox.totals()[0] == 0
+
+
+def test_the_relay_keeps_acknowledgements_that_name_several_messages(
+    ann: Talker, ben: Talker, group_id: GroupId
+) -> None:
+    """One message goes again where its acknowledgement is lost; several would cost more than the relay's PUBACKs."""
+    ben.wait(RETRY_US_MAX / 1e6)
+    for count, lifetime_s in ((1, NOT_KEPT), (8, 0)):
+        for number in range(count):
+            ben.receive(ann.speaks(group_id, b"message %d" % number)[0].envelope)
+        ben.wait(1)
+        [acknowledgement] = [each for each in ben.sends() if each.kind is MessageType.ACK]
+        assert acknowledgement.lifetime_s == lifetime_s
+        ann.receive(acknowledgement.envelope)
 
 
 def test_an_acknowledgement_without_a_link_key_is_signed(tmp_path: Path) -> None:
