@@ -21,6 +21,7 @@ from covey_ingest.progress import Lag, Progress, Watcher
 
 if TYPE_CHECKING:
     from covey_ingest.committer.deletions import Deletions
+    from covey_ingest.committer.verifying import TableFile
     from covey_ingest.metrics import IngestMetrics
 
 _NEEDED = ("pyarrow", "duckdb", "deltalake", "numpy")
@@ -112,6 +113,25 @@ def _export(options: argparse.Namespace) -> None:
     print(f"{rows} rows of {options.table} are in {options.folder}")
 
 
+def _verify(options: argparse.Namespace) -> None:
+    from covey_ingest.committer.table_files import tables_at
+    from covey_ingest.committer.tables import ALL_TABLES
+    from covey_ingest.committer.verifying import REBUILD_HINT, verified
+
+    files = [*verified(tables_at(options.tables), ALL_TABLES)]
+    damaged = [each for each in files if each.problem]
+    if options.json:
+        said = {"files": len(files), "bytes": sum(each.size for each in files)}
+        said["without_digest"] = sum(not each.has_digest for each in files)
+        print(json.dumps(said | {"damaged": [asdict(each) for each in damaged]}))
+    elif not damaged:
+        print(f"{len(files)} files, {sum(each.size for each in files) / 2**20:.1f} MiB: none is damaged")
+    for each in damaged if not options.json else ():
+        print(f"{each.table}/{each.path}: {each.problem}")
+    if damaged:
+        raise StorageError(f"{len(damaged)} of {len(files)} files are damaged", hint=REBUILD_HINT)
+
+
 def _views(options: argparse.Namespace) -> None:
     from covey_ingest.queries.views import Engine, script
 
@@ -178,6 +198,7 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
     "query": _query,
     "shell": _shell,
     "export": _export,
+    "verify": _verify,
     "views": _views,
     "report": _report,
     "delete": _delete,
@@ -193,6 +214,7 @@ class _Console(Watcher):
             raise UsageError("--metrics-file must end in .prom", hint="node_exporter reads only such files")
         self._show = _print_json if options.json else _print_line
         self._lag: Lag | None = None
+        self._damaged: set[TableFile] = set()
         self._metrics: IngestMetrics | None = None
         if options.metrics_file or options.metrics_listen:
             if find_spec("prometheus_client") is None:
@@ -210,6 +232,14 @@ class _Console(Watcher):
         self._lag = lag
         if self._metrics:
             self._metrics.note_lag(lag)
+
+    def damaged(self, file: TableFile) -> None:
+        if file not in self._damaged:
+            self._damaged.add(file)
+            print(f"warning: {file.table}/{file.path}: {file.problem}", file=sys.stderr)
+            print("hint: list all damaged files: covey tables verify TABLES", file=sys.stderr)
+        if self._metrics:
+            self._metrics.note_damaged(len(self._damaged))
 
 
 def _print_line(progress: Progress, lag: Lag | None) -> None:

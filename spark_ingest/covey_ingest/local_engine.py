@@ -185,7 +185,7 @@ class _Follower:
                 self._finish(step)
             elif trigger_seconds is None:
                 return
-            self._tables.keep_in_time()
+            self._reporter.damaged(self._tables.keep_in_time())
             if trigger_seconds is not None and ahead is None:
                 self._stop.wait(max(began + trigger_seconds - time.monotonic(), 0.0))
 

@@ -57,6 +57,7 @@ class IngestMetrics:
                 ("lag_segments", "Segments in the vault that are not in the tables yet"),
                 ("lag_seconds", "Age of the newest arrival in the tables while segments wait, else 0"),
                 ("newest_arrival_seconds", "Time of the newest arrival in the tables"),
+                ("damaged_files", "Files of the tables that their disk has damaged, as far as they were read"),
             )
         }
         try:
@@ -84,6 +85,11 @@ class IngestMetrics:
         """Take in the lag that Spark's listener got."""
         self._gauges["lag_segments"].set(lag.segments)
         self._gauges["lag_seconds"].set(lag.seconds)
+        self._replace()
+
+    def note_damaged(self, files: int) -> None:
+        """Take in how many files were found damaged."""
+        self._gauges["damaged_files"].set(files)
         self._replace()
 
     def _replace(self) -> None:

@@ -10,8 +10,12 @@ import json
 import threading
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from covey_ingest.vault.offsets import Offset, nodes_of
+
+if TYPE_CHECKING:
+    from covey_ingest.committer.verifying import TableFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,9 @@ class Watcher:
     def lags(self, lag: Lag) -> None:
         """So much was still to come after it."""
 
+    def damaged(self, file: TableFile) -> None:
+        """A file of the tables was damaged by its disk."""
+
 
 class ProgressReporter:
     """Reports each micro-batch at once, before the next is planned, and the lag when Spark reports it."""
@@ -82,6 +89,11 @@ class ProgressReporter:
         if segments is not None:
             age = time.time() - newest_us / 1e6 if segments and newest_us is not None else 0.0
             self._watcher.lags(Lag(segments, round(max(age, 0.0), 1)))
+
+    def damaged(self, file: TableFile | None) -> None:
+        """Report a damaged file, if there is one."""
+        if file is not None:
+            self._watcher.damaged(file)
 
     def finish(self) -> None:
         """Wait a little for the lag of the last micro-batch, which the listener is still to get."""

@@ -16,7 +16,10 @@ from tests.meta.source_tree import ROOT
 _OF_ALL = {"help", "state", "config", "passphrase_file"}
 """Read by `device_options.state_folder`, for whatever device a command is about."""
 
-_HANDED_ON = {*(("tables", name) for name in ("run", "query", "shell", "export", "report", "views")), ("own", "link")}
+_HANDED_ON = {
+    *(("tables", name) for name in ("run", "query", "shell", "export", "verify", "report", "views")),
+    ("own", "link"),
+}
 """These give their words to a program that reads them, or to `covey invite` and `covey join`."""
 
 

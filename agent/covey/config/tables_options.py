@@ -80,6 +80,12 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", default="readings", metavar="NAME", help="table to copy (default: readings)")
 
 
+def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add those of `covey tables verify`."""
+    _add_tables(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     """Add those of `covey tables report`."""
     _add_tables(parser)
@@ -134,6 +140,7 @@ _ACTIONS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "query": (add_query_arguments, "run one SQL query on the tables"),
     "shell": (add_shell_arguments, "run SQL queries interactively"),
     "export": (add_export_arguments, "copy a table into plain Parquet files"),
+    "verify": (add_verify_arguments, "find files that a disk has damaged"),
     "report": (add_report_arguments, "show silent devices, gaps, losses, latency and clocks"),
     "views": (add_views_arguments, "print SQL that creates views over the tables"),
     "delete": (add_delete_arguments, "permanently delete all readings of a device"),

@@ -23,6 +23,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from covey.adapters.files import synchronise
+from covey.errors import StorageError
+from covey_ingest.committer.file_names import check_content, named
 from covey_ingest.task.file_statistics import statistics
 
 if TYPE_CHECKING:
@@ -60,12 +62,14 @@ def merged(
 ) -> list[Action]:
     """Put files that hold the rows of others, by way of a folder below `root`.
 
-    Return what puts them in the place of these, and changes no data.
+    Return what puts them in the place of these, and changes no data. A damaged file is left out: its digest would be
+    lost.
     """
     from deltalake.transaction import AddAction
 
     folder = Path(tempfile.mkdtemp(prefix=".merging-", dir=root))
     try:
+        sizes = {path: size for path, size in sizes.items() if _is_sound(location, name, path)}
         every: ds.FileSystemDataset = table.to_pyarrow_dataset()
         chosen = [part for part in every.get_fragments() if unquote(part.path) in sizes or part.path in sizes]
         rows = ds.FileSystemDataset(chosen, every.schema, every.format, every.filesystem)
@@ -77,6 +81,15 @@ def merged(
         return [*actions, *removed(sizes, changes_data=False)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_sound(location: TableLocation, name: str, path: str) -> bool:
+    try:
+        with location.store.reading(f"{name}/{unquote(path)}") as file:
+            check_content(file, path)
+    except (StorageError, FileNotFoundError):
+        return False
+    return True
 
 
 def clustered(merged: ds.Dataset, schema: pa.Schema, folder: Path, file_bytes: int) -> list[Path]:
@@ -98,7 +111,8 @@ def clustered(merged: ds.Dataset, schema: pa.Schema, folder: Path, file_bytes: i
         with closing(database.sql(query).to_arrow_reader(ROWS_PER_GROUP)) as rows:
             groups = _groups(rows, schema)
             while (first := next(groups, None)) is not None:
-                written.append(_write(first, groups, folder / f"merged-{uuid4().hex}.parquet", file_bytes))
+                file = named(_write(first, groups, folder / f"{uuid4().hex}.parquet", file_bytes))
+                written.append(file.rename(file.with_name(f"merged-{file.name}")))
     shutil.rmtree(folder / "spill", ignore_errors=True)
     for path in (*written, folder):
         synchronise(path)

@@ -29,6 +29,7 @@ from covey.adapters.files import storage_errors, synchronise
 from covey.adapters.objects.cloud import CloudStore, open_cloud_store
 from covey.adapters.objects.folder import DirectoryStore
 from covey.adapters.objects.location import READER_PATIENCE
+from covey.errors import StorageError
 from covey_ingest.committer.committed import batch_folder, folder_numbers
 
 if TYPE_CHECKING:
@@ -78,6 +79,9 @@ class TableStore(Protocol):
 
     def download(self, key: str, file: Path) -> None:
         """Write a stored file to a file."""
+
+    def reading(self, key: str) -> AbstractContextManager[Path]:
+        """Lend a stored file, unchanged; raise FileNotFoundError where it is not there."""
 
     def discard(self, keys: list[str]) -> None:
         """Remove files, whichever of them are there."""
@@ -130,6 +134,15 @@ class FolderStore:
         with storage_errors("read", self._root / key):
             shutil.copyfile(self._root / key, file)
 
+    @contextmanager
+    def reading(self, key: str) -> Iterator[Path]:
+        """Lend a stored file."""
+        file = self._root / key
+        if not file.exists():
+            raise FileNotFoundError(file)
+        with storage_errors("read", file):
+            yield file
+
     def discard(self, keys: list[str]) -> None:
         with storage_errors("remove", self._root):
             for key in keys:
@@ -165,6 +178,18 @@ class BucketStore:
     def scratch(self) -> Iterator[Path]:
         with TemporaryDirectory(prefix="covey-tables-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
+
+    @contextmanager
+    def reading(self, key: str) -> Iterator[Path]:
+        """Lend a copy of a stored file."""
+        with self.scratch() as folder:
+            try:
+                self._store.download(key, folder / "file")
+            except StorageError as error:
+                if isinstance(error.__cause__, FileNotFoundError):
+                    raise FileNotFoundError(key) from error
+                raise
+            yield folder / "file"
 
 
 class TableLocation(Protocol):

@@ -43,8 +43,10 @@ from covey_ingest.committer import deletions, tables_state
 from covey_ingest.committer.committed import batch_folder, folder_numbers
 from covey_ingest.committer.deletions import Deletions
 from covey_ingest.committer.delta_log import STATE_SECONDS, STATE_TABLES
+from covey_ingest.committer.file_names import named
 from covey_ingest.committer.table_locations import SCRATCH, Folder, TableLocation, location_at
 from covey_ingest.committer.tables_log import Offset, TablesLog
+from covey_ingest.committer.verifying import Rounds, TableFile
 from covey_ingest.tables import clocks, dedup, devices, gaps, members, rollups, seen_orders, standing
 from covey_ingest.tables.messages import MESSAGES
 from covey_ingest.task import memberships
@@ -57,6 +59,8 @@ from covey_ingest.vault import repairs
 
 SCHEMAS = {"readings": READINGS, **SMALL_TABLES, rollups.TABLE: rollups.SCHEMA}
 """All tables but those that are replaced whole."""
+
+ALL_TABLES = (*SCHEMAS, *STATE_TABLES)
 
 _SWEEP_SECONDS = 86_400.0
 _ORDERS = (RowKind.ORDER, RowKind.RESULT, RowKind.SETTING)
@@ -119,6 +123,7 @@ class Tables:
             standing.lies_at(root, location.name)
             self._recover(*tables_state.fetch(location, root, self.log.done))
         self._kept, self._kept_at = -1, float("-inf")
+        self._rounds = Rounds(location, ALL_TABLES)
 
     @property
     def home(self) -> str:
@@ -169,8 +174,8 @@ class Tables:
             self._follow(number, [each.summary for each in placed if each.summary is not None], came)
         return _brought(number, written, files["readings"], repeats, excess)
 
-    def keep_in_time(self) -> None:
-        """Put the state and look after files, where it is time for that.
+    def keep_in_time(self) -> TableFile | None:
+        """Put the state and look after files, where it is time for that; return a damaged file if one was found.
 
         Raises:
             ConfigurationError: another run has begun.
@@ -180,6 +185,7 @@ class Tables:
             self._keep()
         if time.monotonic() - self._swept_at >= _SWEEP_SECONDS:
             self._sweep()
+        return self._rounds.damaged()
 
     def forget(self, placed: Sequence[Written]) -> None:
         """Remove files that were put and are not to be committed.
@@ -272,7 +278,7 @@ class Tables:
         file = batch_folder(self.root, name, number) / f"{uuid4().hex}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows, file, compression="zstd", store_schema=False)
-        return put_file(self.location.store, number, name, file)
+        return put_file(self.location.store, number, name, named(file))
 
     def _note(self, number: int, messages: pa.Table) -> None:
         folder = batch_folder(self.root, "readings", number)

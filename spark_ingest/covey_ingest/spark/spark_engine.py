@@ -195,7 +195,7 @@ class _Query:
             brought = self._tables.commit(written, end, self._reworked)
             self._reporter.written(Progress(seconds=round(time.monotonic() - began, 3), **asdict(brought)))
             self._numbers[batch_id] = brought.batch_id
-            self._tables.keep_in_time()
+            self._reporter.damaged(self._tables.keep_in_time())
         except Exception as error:
             self._error = error  # Spark would show its text alone
             raise

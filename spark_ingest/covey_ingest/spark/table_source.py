@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -29,6 +28,7 @@ from pyspark.sql.types import StructType
 from covey.errors import ConfigurationError, StorageError
 from covey.limits.tables import MAXIMUM_LOG_ENTRY_BYTES
 from covey_ingest.committer.delta_files import sizes_of
+from covey_ingest.committer.file_names import check_content
 from covey_ingest.committer.table_locations import TableLocation, location_at, open_table
 
 FORMAT = "covey_tables"
@@ -187,9 +187,8 @@ def _read(table: _Table, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, _File):  # Spark's own empty partition for an empty plan
         return
     schema, store = table.schema(), table.location.store
-    with store.scratch() as folder:
-        file = Path(folder) / "file.parquet"
-        store.download(f"{table.name}/{partition.path}", file)
+    with store.reading(f"{table.name}/{partition.path}") as file:
+        check_content(file, partition.path)
         with pq.ParquetFile(file) as source:
             for batch in source.iter_batches(_ROWS_AT_ONCE):
                 columns = [

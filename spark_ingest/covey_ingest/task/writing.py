@@ -4,8 +4,8 @@ engine.
     readings/batch=N/<name>.parquet   the readings, in files of at most `FILE_BYTES` or so
     rollups/batch=N/<name>.parquet    their sums by minute: see `rollups`
 
-1. A name is never reused. No log names files of a killed task, or of a repeated one: no reader sees such an orphan, and
-   `Tables` deletes it a day later.
+1. A name is never reused, and says the content's digest (`file_names`). No log names files of a killed task, or of a
+   repeated one: no reader sees such an orphan, and `Tables` deletes it a day later.
 2. The committer gets a `Written` for each file: its place, its Delta log entry, its messages (one row each) and a
    summary of its devices; and the few rows that are no readings. No reading passes through the committer.
 3. The same bytes of a vault give the same rows. So any failed task is run again.
@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from covey_ingest.committer.deletions import Deletions
+from covey_ingest.committer.file_names import check_content, named
 from covey_ingest.committer.table_locations import TableStore, open_location
 from covey_ingest.tables import clocks, devices, rollups
 from covey_ingest.tables.messages import MESSAGES, messages_in
@@ -189,9 +190,8 @@ def rework(job: Rework) -> list[Written]:
         StorageError: the tables' store refused, or was not reached.
     """
     store = open_location(job.target.location).store
-    with store.scratch() as folder:
-        file = folder / "first.parquet"
-        store.download(f"readings/{job.key}", file)
+    with store.reading(f"readings/{job.key}") as file:
+        check_content(file, job.key)
         return list(_place(store, job.target.number, _reworked(file, job), None))
 
 
@@ -212,13 +212,12 @@ def _place(store: TableStore, number: int, batches: Iterable[pa.RecordBatch], no
     rest = iter(batches)
     with store.scratch() as folder:
         while (first := next(rest, None)) is not None:
-            name = f"{uuid4().hex}.parquet"
-            file = _file(folder / name, first, rest)
+            file = named(_file(folder / f"{uuid4().hex}.parquet", first, rest))
             files = {"readings": put_file(store, number, "readings", file)}
-            minutes = folder / f"minutes-{name}"
+            minutes = folder / f"minutes-{file.name}"
             if rollups.write_minutes([file], minutes):
                 (made,) = minutes.iterdir()
-                files[rollups.TABLE] = put_file(store, number, rollups.TABLE, made.rename(minutes / name))
+                files[rollups.TABLE] = put_file(store, number, rollups.TABLE, named(made))
             yield Written(files, notes() if notes else notes_of(file), devices.summary([file]))
             file.unlink()
 

@@ -1,4 +1,4 @@
-"""`covey tables run|query|shell|export|report|views|delete|retain`: start the program that works with tables.
+"""`covey tables run|query|shell|export|verify|report|views|delete|retain`: start the program that works with tables.
 
 The packages that read and write tables (pyarrow, DuckDB, Spark) never enter this process. The arguments are checked
 here, so that mistakes are reported even where these packages are not installed.
@@ -45,6 +45,7 @@ _EXAMPLES = {
     "query": ('covey tables query /srv/tables "SELECT device, name, value, age FROM latest"',),
     "shell": ("covey tables shell /srv/tables",),
     "export": ("covey tables export /srv/tables readings-2026",),
+    "verify": ("covey tables verify /srv/tables",),
     "report": ("covey tables report /srv/tables --since 7d --html report.html",),
     "views": ("covey tables views /srv/tables | duckdb -init /dev/stdin",),
     "delete": ("covey tables delete /srv/tables --author 5f1c2a --dry-run",),
