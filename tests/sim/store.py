@@ -29,7 +29,10 @@ class SimOutbox(Outbox):
     """Tells the ledger what is queued, set aside and freed."""
 
     def __init__(self, store: SimStore, outbox_bytes: int) -> None:
-        super().__init__(store.database, store.losses, store.quarantine, store.counters, store.high_water, outbox_bytes)
+        super().__init__(
+            *(store.database, store.losses, store.quarantine, store.counters, store.high_water, store.outbox_growth),
+            outbox_bytes,
+        )
         self._store = store
 
     def queue(self, *arguments: Any, **named: Any) -> Any:

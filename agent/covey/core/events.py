@@ -76,7 +76,6 @@ Happening = (
     | JoinExpired
     | JoinRefused
     | VoteCast
-    | BlobArrived
     | HistoryGrew
     | HistoryForked
     | RollbackDetected
@@ -87,4 +86,4 @@ Happening = (
 )
 """What is told one by one."""
 
-Event = Happening | EnvelopeDropped
+Event = Happening | BlobArrived | EnvelopeDropped

@@ -146,7 +146,9 @@ def from_hex(value: str, length: int) -> bytes:
 
 def printable(value: str, maximum: int = 200) -> str:
     """Return a peer's text made safe for a terminal or a log line: one line, no control or bidi characters."""
-    clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in value)
+    clean = value
+    if not value.isprintable():
+        clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in value)
     return clean if len(clean) <= maximum else clean[: maximum - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from itertools import islice
+from typing import Any
 
 import pytest
 
 from covey.core.events import RollbackDetected
-from covey.core.ids import Incarnation
+from covey.core.ids import Incarnation, Place
 from covey.core.telemetry.batch import split_number
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire.message import read_message
@@ -242,3 +243,26 @@ def test_a_queue_drains_within_seconds_of_a_connection_that_flapped(make: Make, 
             for outgoing in device.sends():
                 other.receive(outgoing.envelope)
     assert sorted(int(body) for body in ben.inbox()) == [*range(200)]
+
+
+def test_an_acknowledgement_costs_as_many_rows_as_it_names(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, ben = make("ann"), make("ben")
+    group_id = found(ann, ben)
+    for number in range(200):
+        ann.blob(group_id, b"%d" % number)
+    for outgoing in ann.sends()[:3]:
+        ben.receive(outgoing.envelope)
+    ben.wait(1)
+    [acknowledgement] = ben.sends()
+    read: list[Place] = []
+    queued = ann.store.outbox.queued
+
+    def counted(*arguments: Any, **named: Any) -> list[tuple[Place, bytes]]:
+        rows = queued(*arguments, **named)
+        read.extend(place for place, _ in rows)
+        return rows
+
+    monkeypatch.setattr(ann.store.outbox, "queued", counted)
+    ann.receive(acknowledgement.envelope)
+    assert len(read) <= 4, "the group's manifest is named once more, and gone"
+    assert ann.store.outbox.totals()[0] == 197

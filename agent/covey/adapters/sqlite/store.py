@@ -39,6 +39,7 @@ from covey.adapters.sqlite.link.landing import Landing
 from covey.adapters.sqlite.link.link_keys import LinkKeys
 from covey.adapters.sqlite.link.losses import Losses
 from covey.adapters.sqlite.link.outbox import Outbox
+from covey.adapters.sqlite.link.outbox_growth import OutboxGrowth
 from covey.adapters.sqlite.link.presence import PeerHeads, PresenceCounters
 from covey.adapters.sqlite.link.quarantine import Quarantine
 from covey.adapters.sqlite.link.received import Received
@@ -163,10 +164,13 @@ class SqliteStore:
         self.sensor_positions = SensorPositions(database)
         self.device = DeviceRow(database)
         self.quarantine = Quarantine(database)
-        self.losses = Losses(database)
-        self.incarnations = Incarnations(database, self.counters)
+        self.outbox_growth = OutboxGrowth(database)
+        self.losses = Losses(database, self.outbox_growth)
+        self.incarnations = Incarnations(database, self.counters, self.outbox_growth)
         self.high_water = HighWater(database, self.incarnations, self.losses, high_water)
-        self.outbox = Outbox(database, self.losses, self.quarantine, self.counters, self.high_water, outbox_bytes)
+        self.outbox = Outbox(
+            *(database, self.losses, self.quarantine, self.counters, self.high_water, self.outbox_growth), outbox_bytes
+        )
         self.received = Received(database)
         self.imprints = ImprintTable(database)
         self.inbox = Inbox(database, self.received)

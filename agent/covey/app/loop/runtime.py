@@ -472,24 +472,26 @@ class Runtime:
 
     def _report_events(self) -> None:
         now_us = self._clock.monotonic_us()
+        arrived: dict[DeviceKey, list[int]] = {}
         while (event := self.node.next_event()) is not None:
             if isinstance(event, EnvelopeDropped):
                 line = self._dropped_lines.dropped(event, now_us)
                 if line is not None:
                     self._report("warning", line)
+            elif isinstance(event, BlobArrived):  # a line of the journal for each would wear a card, too
+                arrived.setdefault(event.author, []).append(event.size)
             else:
                 self._report(*describe(event, DeviceLabels(self.node.groups.joined())))
+        for author, sizes in arrived.items():
+            what = "" if len(sizes) == 1 else f"{count(len(sizes), 'message')} of "
+            line = f"{what}{sum(sizes)} bytes from {self._named(author)} have arrived"
+            self._report("info", f"{line}: 'covey message receive'")
         for line in self._dropped_lines.due(now_us):
             self._report("warning", line)
 
 
 def describe(event: Happening, labels: DeviceLabels) -> tuple[str, str]:
     """Return what happened as (level, one line for people), devices with what `labels` call them."""
-    if isinstance(event, BlobArrived):
-        return (
-            "info",
-            f"{event.size} bytes from {labels.named(event.author)} have arrived: 'covey message receive'",
-        )
     if isinstance(event, FileArrived | FileDamaged | FileRefused | HistoryGrew | HistoryForked):
         return _describe_content(event, labels)
     if isinstance(event, RollbackDetected):

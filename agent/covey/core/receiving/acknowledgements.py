@@ -179,7 +179,8 @@ class Acknowledgements:
     ) -> dict[Place, bytes]:
         """Return the messages that wait under some link sequences of a span, signed: one window at most."""
         after, end = Place(span.base + first - 1), min(span.base + last, span.last)
-        rows = self._records.outbox.queued(recipient, after, LINK_WINDOW_MESSAGES, LINK_WINDOW_BYTES)
+        most = min(LINK_WINDOW_MESSAGES, end - after)  # each row that is read costs, also those behind the end
+        rows = self._records.outbox.queued(recipient, after, most, LINK_WINDOW_BYTES)
         return {place: raw for place, raw in rows if place <= end}
 
     def resume(self, message: Message, now: Now) -> bool:

@@ -165,6 +165,13 @@ def test_an_arriving_message_is_committed_then_acknowledged(agent: Agent) -> Non
     assert agent.ann.store.outbox.totals()[0] == 0
 
 
+def test_the_log_has_one_line_for_the_messages_of_a_turn(agent: Agent) -> None:
+    agent.turn(agent.delivery(b"hello"), agent.delivery(b"again"))
+    agent.turn(agent.delivery(b"more"))
+    arrived = [line for _, line in agent.said if "arrived" in line]
+    assert [line.split(" from ")[0] for line in arrived] == ["2 messages of 10 bytes", "4 bytes"]
+
+
 @pytest.mark.parametrize("refusal", [PublishRefusal.WINDOW_FULL, PublishRefusal.OFFLINE])
 def test_the_runtime_waits_for_a_full_relay(agent: Agent, refusal: PublishRefusal) -> None:
     agent.turn(agent.delivery(b"hello"))

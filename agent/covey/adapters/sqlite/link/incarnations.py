@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from covey.adapters.sqlite.counters import Counters
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.link.outbox_growth import OutboxGrowth
 from covey.adapters.sqlite.rows import OF_PEER, PLACE_BITS
 from covey.core.history.operation import next_log
 from covey.core.ids import DeviceKey, GroupId, Incarnation
@@ -21,8 +22,9 @@ _SPANS = (
 class Incarnations:
     """The present incarnation of this device, and the earlier ones that something still waits in."""
 
-    def __init__(self, database: Database, counters: Counters) -> None:
+    def __init__(self, database: Database, counters: Counters, growth: OutboxGrowth) -> None:
         self._database = database
+        self._growth = growth
         self._counters = counters
         self._present: Incarnation | None = None
         database.remember(self._forget)
@@ -56,10 +58,12 @@ class Incarnations:
         self._present = None
 
     def spans(self, recipient: DeviceKey) -> list[IncarnationSpan]:
+        self._growth.write()
         return [IncarnationSpan(*row[:-1]) for row in self._database.run(_SPANS, (recipient,))]
 
     def renew(self, incarnation: Incarnation) -> None:
         """Begin another incarnation; what waits keeps its own."""
+        self._growth.write()
         self._database.run(
             "INSERT INTO incarnation_span SELECT id, (SELECT incarnation FROM device), base, next_place - 1 FROM peer "  # noqa: S608
             f"WHERE EXISTS (SELECT 1 FROM outbox WHERE {OF_PEER} AND outbox.id > peer.id << {PLACE_BITS} | base) "

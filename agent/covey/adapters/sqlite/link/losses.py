@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.link.outbox_growth import OutboxGrowth
 from covey.adapters.sqlite.rows import PLACE_BITS, extend, read_ranges, written_ranges
 from covey.core.ids import BatchNumber, DeviceKey, Place
 from covey.core.link.incarnations import Gone
@@ -22,8 +23,9 @@ _PEER = "(SELECT id FROM peer WHERE signing_public = ?)"
 class Losses:
     """What is gone of each recipient's queue and no loss record has reported yet."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, growth: OutboxGrowth) -> None:
         self._database = database
+        self._growth = growth
 
     def recipients(self) -> list[DeviceKey]:
         query = "SELECT signing_public FROM peer WHERE id IN (SELECT peer FROM unreported_loss)"
@@ -44,6 +46,7 @@ class Losses:
 
     def reported(self, recipient: DeviceKey, last_place: Place) -> None:
         self._database.run(f"DELETE FROM unreported_loss WHERE peer = {_PEER} AND last <= ?", (recipient, last_place))  # noqa: S608
+        self._growth.write()
         self._database.run("UPDATE peer SET reported_place = next_place - 1 WHERE signing_public = ?", (recipient,))
 
     def note(

@@ -100,6 +100,7 @@ class Outbox:
         quarantine: Quarantine,
         counters: Counters,
         high_water: HighWater,
+        growth: OutboxGrowth,
         maximum_bytes: int = OUTBOX_BYTES,
     ) -> None:
         self._database = database
@@ -109,7 +110,7 @@ class Outbox:
         self._high_water = high_water
         self._maximum_bytes = maximum_bytes
         self._peers: dict[DeviceKey, int] = {}
-        self._growth = OutboxGrowth(database)
+        self._growth = growth
 
     # -- into it ------------------------------------------------------------------------------------------------------
 
@@ -290,7 +291,6 @@ class Outbox:
                 "UPDATE peer SET queued_messages = queued_messages - ? WHERE signing_public = ?", (rows, recipient)
             )
             self._database.run(_FORGOTTEN, (rows, size, *of_classes))
-            self._growth.shrank(size)
         return int(rows)
 
     def withdraw(
