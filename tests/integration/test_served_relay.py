@@ -313,3 +313,35 @@ def test_a_broker_that_ends_over_what_it_has_saved_starts_again_without_it(machi
         hub.mosquitto.kill()
         wait_until(lambda served=served: hub.log.count("serving the relay") == served, "it is served again")
     assert "its saved sessions and queues were deleted" in hub.log
+
+
+def test_a_device_that_returns_with_a_new_password_harms_no_other_session(machine: Callable[[str], Machine]) -> None:
+    """mosquitto 2.0 lists its old session twice, and takes whoever gets that memory for one whose time is over."""
+    hub = Hub(machine)
+    place = ServedFolder(hub.device.state / "broker")
+    address = BrokerAddress("127.0.0.1", hub.port, tls_context(place.ca_file))
+
+    def enrol(user_name: str) -> str:
+        password = hub.device.ok("broker", "enrol", user_name).strip()
+        wait_until(place.in_force, "the account is in force")
+        return password
+
+    def visit(user_name: str, password: str) -> Visitor:
+        found = Visitor(address, user_name, password, client_id=user_name, clean=False, session_s=3_600)
+        assert not found.refusal
+        return found
+
+    away, other = (secrets.token_hex(32) for _ in range(2))
+    password, broker = enrol(other), hub.mosquitto
+    waiting = visit(other, password)
+    assert waiting.subscribe(f"covey/1/in/{other}") < 0x80
+    waiting.close()
+    visit(away, enrol(away)).close()
+    changed = enrol(away)
+    assert hub.mosquitto == broker, "no harm yet"
+    visit(away, changed)
+    wait_until(lambda: hub.log.count("serving the relay") == 2, "mosquitto is started again")
+    assert hub.mosquitto != broker
+    assert "its reload damaged a session" in hub.log
+    assert visit(other, password).session_present, "sessions are kept"
+    assert "Expiring" not in hub.log

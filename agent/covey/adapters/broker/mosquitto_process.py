@@ -4,15 +4,7 @@
 2. It loses a SIGHUP that arrives while it still handles one, so a reload is requested again until its log shows it.
 3. It does not outlive us: the kernel ends it when this process is gone, however that ended. The kernel also limits its
    memory, independently of its own limit.
-4. Log lines about subscriptions are counted (`SubscriptionWatch`), and not passed on: there is one for each.
-
-`SubscriptionWatch` finds accounts that subscribe to more than a broker's memory should hold, by mosquitto's log.
-mosquitto 2.0 grants every subscription: its ACL file decides what is delivered, not who may subscribe, and its
-dynamic-security plugin knows no pattern for a client's own name. Each level of a filter costs it some 600 bytes, so
-6,000 filters of 150 levels, which take a client half a second, bring it to `memory_limit`, where 2.0.11 exits.
-
-A device subscribes to its inbox (4 levels) and for a while to a rendezvous (5 levels). So levels have a budget, for a
-short time and for a day, and an account that exceeds it is removed before others notice.
+4. Log lines about subscriptions are counted (`mosquitto_log`), and not passed on: there is one for each.
 """
 
 from __future__ import annotations
@@ -20,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import re
 import resource
 import shutil
 import signal
@@ -29,62 +20,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from covey.adapters.broker.mosquitto_configuration import PROGRAM_PLACES
+from covey.adapters.broker.mosquitto_log import SessionWatch, SubscriptionWatch
 from covey.errors import ConfigurationError, TransientError
-from covey.limits.broker import (
-    BROKER_DATA_BYTES,
-    SUBSCRIBED_LEVELS,
-    SUBSCRIBED_LEVELS_DAILY,
-    SUBSCRIBED_SECONDS,
-    SUBSCRIPTION_ACCOUNTS,
-)
-
-_DAY_S = 86_400.0
-_SUBSCRIPTION = re.compile(rb"\S+: ([0-9a-f]{64}|enrol) [012] (.*)\n?")
-"""A line of mosquitto's `log_type subscribe`: time, client id (which is the user name), QoS, filter."""
-
-
-@dataclass(slots=True)
-class _Spent:
-    """Levels that an account has subscribed to since the beginning of two windows."""
-
-    since_s: float
-    levels: int
-    day_since_s: float
-    day_levels: int
-
-
-class SubscriptionWatch:
-    """What each account has subscribed to; bounded by the number of accounts."""
-
-    def __init__(self) -> None:
-        self._accounts: dict[bytes, _Spent] = {}
-
-    def is_subscription(self, line: bytes) -> bool:
-        """Say whether a line of the log tells of a subscription."""
-        return _SUBSCRIPTION.fullmatch(line) is not None
-
-    def note(self, line: bytes, now_s: float) -> str | None:
-        """Note a line of the log; return the account that overdraws its budget with it, once for each budget."""
-        found = _SUBSCRIPTION.fullmatch(line)
-        if found is None:
-            return None
-        account, levels = found[1], found[2].count(b"/") + 1
-        spent = self._accounts.setdefault(account, _Spent(now_s, 0, now_s, 0))
-        if now_s - spent.since_s >= SUBSCRIBED_SECONDS:
-            spent.since_s, spent.levels = now_s, 0
-        if now_s - spent.day_since_s >= _DAY_S:
-            spent.day_since_s, spent.day_levels = now_s, 0
-        spent.levels += levels
-        spent.day_levels += levels
-        overdrawn = spent.levels > SUBSCRIBED_LEVELS or spent.day_levels > SUBSCRIBED_LEVELS_DAILY
-        if overdrawn or len(self._accounts) > SUBSCRIPTION_ACCOUNTS:
-            del self._accounts[next(iter(self._accounts)) if not overdrawn else account]
-        return account.decode() if overdrawn else None
-
+from covey.limits.broker import BROKER_DATA_BYTES
 
 _RUNNING, _RELOADED = b" running", b"Reloading config"
 _PR_SET_PDEATHSIG = 1
@@ -112,7 +53,7 @@ class MosquittoProcess:
     def __init__(self, program: Path, configuration: Path) -> None:
         self._running = self._reloads = 0
         self._last: list[str] = []
-        self._watch = SubscriptionWatch()
+        self._watch, self._sessions = SubscriptionWatch(), SessionWatch()
         self._overdrawn: list[str] = []
         self._news = threading.Condition()
         libc = ctypes.CDLL(None)
@@ -138,10 +79,18 @@ class MosquittoProcess:
         """Whether it has ended."""
         return self._process.poll() is not None
 
+    @property
+    def must_restart(self) -> bool:
+        """Whether it has freed a session that it still lists: start it again before it touches that memory."""
+        return self._sessions.is_dangling
+
     def accounts_to_shut_out(self, seconds_max: float) -> list[str]:
-        """Wait for accounts that subscribe to more than they may; return those that have since the last call."""
+        """Wait for accounts that subscribe to more than they may; return those that have since the last call.
+
+        Return at once where it has ended, or must be started again.
+        """
         with self._news:
-            self._news.wait_for(lambda: self._overdrawn or self.ended, seconds_max)
+            self._news.wait_for(lambda: self._overdrawn or self.must_restart or self.ended, seconds_max)
             found, self._overdrawn = self._overdrawn, []
             return found
 
@@ -202,6 +151,7 @@ class MosquittoProcess:
             sys.stderr.write(line.decode(errors="replace"))
             sys.stderr.flush()
             with self._news:
+                self._sessions.note(line)
                 self._running += _RUNNING in line
                 self._reloads += _RELOADED in line
                 self._last = [*self._last, line.decode(errors="replace").strip()][-_LAST_LINES:]

@@ -6,7 +6,8 @@
 3. mosquitto is started again at once when it ends by itself, and after growing pauses when it does not come up; a first
    failure is reported. If it ends again soon after, its queue is deleted first: that may be the cause, and senders keep
    their messages until they are acknowledged.
-4. An account with more subscriptions than the broker's memory would hold is removed, and the log names it.
+4. It is started again, and keeps its sessions, where it would touch memory that it has freed (`SessionWatch`).
+5. An account with more subscriptions than the broker's memory would hold is removed, and the log names it.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _serve_with_restarts(
             report(
                 "warning", "mosquitto stopped twice right after its start; its saved sessions and queues were deleted"
             )
-        began, seen, is_up = time.monotonic(), _stamps(place), False
+        began, seen, is_up, ended = time.monotonic(), _stamps(place), False, True
         digest = place.digest()
         mosquitto = MosquittoProcess(program, place.configuration)
         try:
@@ -89,14 +90,14 @@ def _serve_with_restarts(
             came_up = is_up = True
             place.note_in_force(digest)
             report("notice", f"serving the relay {folder.configuration.config().relay.url}")
-            _look_after(folder, place, mosquitto, supervisor, stopping, seen)
+            ended = _look_after(folder, place, mosquitto, supervisor, stopping, seen)
         except TransientError as error:
             if not came_up:
                 raise
             report("error", str(error))
         finally:
             mosquitto.stop()
-        ended_soon = ended_soon + 1 if time.monotonic() - began < _SOON_S else 0
+        ended_soon = ended_soon + ended if time.monotonic() - began < _SOON_S else 0
         pause_s = _PAUSE_S_MIN if is_up else min(pause_s * 2, _PAUSE_S_MAX)
         _pause(pause_s, stopping)
 
@@ -108,13 +109,19 @@ def _look_after(
     supervisor: Systemd,
     stopping: Sequence[int],
     seen: Stamps,
-) -> None:
-    """Keep the files in force until mosquitto ends or a signal arrives."""
+) -> bool:
+    """Keep the files in force until mosquitto ends or must be started again, or a signal arrives.
+
+    Return whether it ended by itself.
+    """
     look_at = time.monotonic() + _CERTIFICATE_S
     while not stopping:
         if mosquitto.ended:
             report("error", "mosquitto stopped unexpectedly")
-            return
+            return True
+        if mosquitto.must_restart:
+            report("notice", "mosquitto is restarted: its reload damaged a session (mosquitto 2.0); queues are kept")
+            return False
         supervisor.alive()
         for account in mosquitto.accounts_to_shut_out(_LOOK_S):
             _shut_out(place, account)
@@ -127,6 +134,7 @@ def _look_after(
             mosquitto.reload()
             place.note_in_force(digest)
             seen = stamps
+    return False
 
 
 def _shut_out(place: ServedFolder, account: str) -> None:
