@@ -9,6 +9,8 @@ tests and of the simulation.
 3. A test of it that uses more processor time than a quick test may fails: mark it `slow`. Tests that wait are listed at
    the end: for how long depends on what else the machine does, so no test fails for it.
 4. Hypothesis and the simulation try fewer examples.
+
+`./dev prove` runs the tests of the tests, which `tests/proof.py` describes. `./dev test` leaves them out.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import proof
+
 _OPEN_FILES, _LEFT_OPEN_MAX = Path("/proc/self/fd"), 256
 """What a test leaves open goes when its garbage is collected, which may be long after."""
 
@@ -35,7 +39,7 @@ _MEMORY_BYTES_MIN = 4 << 30
 """What the suite needs of it, several times over: containers often have 64 MB there."""
 
 _NOT_QUICK_FOLDERS = ("spark", "integration")
-_NOT_QUICK_MARKS = ("slow", "processes", "broker", "spark")
+_NOT_QUICK_MARKS = ("slow", "processes", "broker", "spark", "proof")
 _QUICK_CPU_S = 1.0
 """Processor time of a quick test, four times what the slowest takes on a usual machine."""
 
@@ -133,6 +137,13 @@ def _is_as_quick_as_it_says(request: pytest.FixtureRequest) -> Generator[None]:
     assert computed_s < _QUICK_CPU_S or _is_below(request.node, _SHARES_WORK), (
         f"{computed_s:.1f} s of processor time: mark the test `slow`, or make it cheaper"
     )
+
+
+@pytest.fixture(autouse=True)
+def _proves_what_it_says(request: pytest.FixtureRequest) -> Generator[None]:
+    """Fail a test of the tests without the mark `proof`, and a test of the product with it."""
+    with proof.expected(request.node.nodeid, marked=request.node.get_closest_marker("proof") is not None):
+        yield
 
 
 def _queued_s() -> float:

@@ -12,6 +12,7 @@ import pytest
 
 from covey.app.conformance.testing import check_device
 from tests.meta.source_tree import ROOT
+from tests.proof import begins
 
 LONGEST_S = 500
 COVEY = (sys.executable, "-P", "-m", "covey.cli.main")
@@ -56,6 +57,7 @@ def name_mistakes(
     monkeypatch: pytest.MonkeyPatch, role: str, breaks: Sequence[str], expected: Mapping[str, str]
 ) -> None:
     """Check that a test of some checks names the mistakes of a device; the others would wait as long as they may."""
+    begins()
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     found = check_device(role, "127.0.0.1:0", [*device_of(role), *breaks], 12, lambda _: None, only=list(expected))

@@ -15,9 +15,8 @@ from bench.__main__ import BENCHES
 from bench.boards import crypto_firmware, crypto_instructions
 from demo.quick_spark import quick_spark
 from tests import warm_covey
+from tests.proof import begins
 from tests.waiting import GUARD_S
-
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 _ROOT = Path(__file__).parents[2]
 _FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w])")
@@ -36,8 +35,10 @@ def _quick_spark() -> dict[str, str]:
     return quick_spark()  # which asks each Java on this machine for its version
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("name", sorted(BENCHES))
 def test_a_benchmark_runs(name: str) -> None:
+    begins()
     command = [sys.executable, "-m", "bench", "--smoke", name]
     shared = warm_covey.inherited()
     shared["env"] |= _quick_spark()

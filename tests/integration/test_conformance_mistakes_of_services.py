@@ -7,7 +7,7 @@ import pytest
 from tests.integration.conformance_runs import name_mistakes
 
 
-@pytest.mark.processes
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("role", "breaks", "expected"),
     [

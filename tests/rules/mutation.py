@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import covey
+from tests.proof import begins
 
 _SOURCES = Path(covey.__file__).parent
 
@@ -86,6 +87,7 @@ def _differs(one: CodeType, other: CodeType) -> bool:
 
 def run(mutant: Mutant | None, *words: str, log: Path) -> int:
     """Run pytest in a fork of this process, with a mistake or without one; return its exit code."""
+    begins()
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -64,8 +64,7 @@ def _warm() -> None:
         import_module(name.removesuffix(".py").replace("/", "."))
 
 
-@pytest.mark.slow
-@pytest.mark.processes
+@pytest.mark.proof
 @pytest.mark.usefixtures("_warm")
 @pytest.mark.parametrize("mutant", [pytest.param(each, id=f"{n}-{each.rule}") for n, each in enumerate(MUTANTS)])
 def test_a_mistake_is_noticed(mutant: Mutant, tmp_path: Path) -> None:
@@ -74,8 +73,7 @@ def test_a_mistake_is_noticed(mutant: Mutant, tmp_path: Path) -> None:
     assert code == _FAILED, f"{mutant.test} does not notice {mutant.after!r} in place of {mutant.before!r}:\n{said}"
 
 
-@pytest.mark.slow
-@pytest.mark.processes
+@pytest.mark.proof
 @pytest.mark.usefixtures("_warm")
 def test_the_suite_has_the_tests_that_are_named(tmp_path: Path) -> None:
     """They pass without a mistake: the suite runs them."""

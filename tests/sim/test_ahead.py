@@ -23,6 +23,7 @@ from covey.core.receiving.outcome import HandlerOutcome
 from covey.core.wire.message import Message
 from tests.examples import parameters
 from tests.fleet import Device, admit, carry
+from tests.proof import a_world_notices
 from tests.split_network import SplitNetwork
 
 _SEEDS_OF_MISTAKES = (1, 2, 3)
@@ -145,31 +146,26 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("course", _COURSES)
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_with_what_comes_too_early_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str, course: _Course
 ) -> None:
     monkeypatch.setattr(*_MISTAKES[mistake])
-    for seed in _SEEDS_OF_MISTAKES:
-        try:
-            course(tmp_path / str(seed), seed)
-        except AssertionError:
-            return
-    pytest.fail(f"nothing noticed: {mistake}")
+    a_world_notices(mistake, course, tmp_path, _SEEDS_OF_MISTAKES)
+
+
+def _removal(folder: Path, seed: int) -> None:
+    _World(folder, seed, Mode.INVITES_ONLY).remove()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spread", [True, False])
-def test_any_member_that_knows_of_a_removal_reports_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, spread: bool
-) -> None:  # accepts: 000.20
-    """And where its issuer alone tells, that is noticed."""
-    world = _World(tmp_path, 1, Mode.INVITES_ONLY)
-    if spread:
-        world.remove()
-        return
+def test_any_member_that_knows_of_a_removal_reports_it(tmp_path: Path) -> None:  # accepts: 000.20
+    _removal(tmp_path, 1)
+
+
+@pytest.mark.proof
+def test_a_removal_that_its_issuer_alone_reports_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FormerMembers, "receive", lambda *_: [])
-    with pytest.raises(AssertionError):
-        world.remove()
+    a_world_notices("its issuer alone reports a removal", _removal, tmp_path, [1])

@@ -23,6 +23,7 @@ from covey.core.orders.authority import Pins
 from covey.core.orders.selector import EVERYBODY
 from tests.elector import Elector
 from tests.examples import parameters
+from tests.proof import a_world_notices
 from tests.sim.test_membership import World
 
 _ROUNDS = 8
@@ -133,14 +134,8 @@ _MISTAKES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_in_checkpoints_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
     monkeypatch.setattr(*_MISTAKES[mistake])
-    for seed in _SEEDS_OF_MISTAKES:
-        (tmp_path / str(seed)).mkdir()
-        try:
-            _run(tmp_path / str(seed), seed)
-        except (AssertionError, KeyError):
-            return
-    pytest.fail(f"nothing noticed: {mistake}")
+    a_world_notices(mistake, _run, tmp_path, _SEEDS_OF_MISTAKES, (AssertionError, KeyError))

@@ -30,6 +30,7 @@ from covey.core.orders import authority as authority_module
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.limits.actions import ACTION_TRIES
 from tests.examples import beginning_with, parameters
+from tests.proof import a_world_notices
 from tests.sim.commanded import ACTIONS, Commanded
 from tests.sim.obedient import Obedient
 from tests.sim.test_orders import OrderWorld
@@ -360,14 +361,8 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
 `unit/app/history/test_forgetting.py`, of waves `test_release_waves.py`."""
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_in_commands_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
     monkeypatch.setattr(*_MISTAKES[mistake])
-    for seed in beginning_with(_SEED_OF_MISTAKE.get(mistake), _SEEDS_OF_MISTAKES):
-        (tmp_path / str(seed)).mkdir()
-        try:
-            _run(tmp_path / str(seed), seed)
-        except AssertionError:
-            return
-    pytest.fail(f"nothing noticed: {mistake}")
+    a_world_notices(mistake, _run, tmp_path, beginning_with(_SEED_OF_MISTAKE.get(mistake), _SEEDS_OF_MISTAKES))

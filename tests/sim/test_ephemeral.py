@@ -24,6 +24,7 @@ from covey.errors import TransientError
 from covey.limits.ephemeral import EPHEMERAL_PER_SECOND, EPHEMERAL_SAVED, EPHEMERAL_US
 from tests.examples import parameters
 from tests.fleet import Device, carry, found
+from tests.proof import a_world_notices
 
 _STEPS = 60
 _SEEDS_OF_MISTAKES = (1, 2, 3)
@@ -150,15 +151,10 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
 }
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_with_ephemeral_messages_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str
 ) -> None:
     monkeypatch.setattr(*_MISTAKES[mistake])
-    for seed in _SEEDS_OF_MISTAKES:
-        (tmp_path / str(seed)).mkdir()
-        try:
-            _run(tmp_path / str(seed), seed)
-        except AssertionError:
-            return
-    pytest.fail(f"nothing noticed: {mistake}")
+    a_world_notices(mistake, _run, tmp_path, _SEEDS_OF_MISTAKES)

@@ -30,6 +30,7 @@ from covey.core.settings.desired import GroupSettings
 from covey.errors import LocalError
 from tests.elector import Elector
 from tests.examples import parameters
+from tests.proof import a_world_notices
 from tests.sim.test_checkpoints import body_of, false_state
 from tests.sim.test_membership import World
 
@@ -198,14 +199,8 @@ _MISTAKES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_in_forgetting_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
     monkeypatch.setattr(*_MISTAKES[mistake])
-    for seed in _SEEDS_OF_MISTAKES:
-        (tmp_path / str(seed)).mkdir()
-        try:
-            _run(tmp_path / str(seed), seed)
-        except (AssertionError, LocalError, RuntimeError):
-            return
-    pytest.fail(f"nothing noticed: {mistake}")
+    a_world_notices(mistake, _run, tmp_path, _SEEDS_OF_MISTAKES, (AssertionError, LocalError, RuntimeError))

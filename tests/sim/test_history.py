@@ -32,6 +32,7 @@ from covey.errors import RemoteError, SignatureError
 from covey.limits.history import FORKS_OF_ONE, LOGS_OF_ONE
 from tests.examples import parameters
 from tests.fleet import Device
+from tests.proof import a_world_notices
 from tests.sim.test_membership import World
 
 _ROUNDS = 6
@@ -304,14 +305,8 @@ _MISTAKES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_in_a_history_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
     monkeypatch.setattr(*_MISTAKES[mistake])
-    for seed in _SEEDS_OF_MISTAKES:
-        (tmp_path / str(seed)).mkdir()
-        try:
-            _run(tmp_path / str(seed), seed)
-        except (AssertionError, KeyError, SignatureError):
-            return
-    pytest.fail(f"nothing noticed: {mistake}")
+    a_world_notices(mistake, _run, tmp_path, _SEEDS_OF_MISTAKES, (AssertionError, KeyError, SignatureError))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ from covey.limits.message import MAXIMUM_COUNTER, MAXIMUM_SEQUENCE
 from covey.limits.rate import WORTHLESS_TOKENS
 from covey.ports import Delivered, RelayEvent, RelayUp, Released
 from tests.fleet import Device, found, identity
+from tests.proof import a_world_notices
 
 if TYPE_CHECKING:
     pass
@@ -452,16 +454,11 @@ _MISTAKES: dict[str, tuple[Mistake, ...]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_with_hostile_envelopes_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str
 ) -> None:
     for replaced in _MISTAKES[mistake]:
         monkeypatch.setattr(*replaced)
-    for seed in _SEEDS_OF_MISTAKES:
-        try:
-            _run(tmp_path / str(seed), seed, monkeypatch)
-        except AssertionError:
-            return
-    pytest.fail(f"nothing noticed: {mistake}")
+    a_world_notices(mistake, partial(_run, monkeypatch=monkeypatch), tmp_path, _SEEDS_OF_MISTAKES)

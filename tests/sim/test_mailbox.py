@@ -25,6 +25,7 @@ from covey.core.wire.sequences import SequenceSet
 from tests.examples import beginning_with, parameters
 from tests.fleet import Device
 from tests.mailbox_fleet import MailboxFleet
+from tests.proof import a_world_notices
 from tests.sim.lying_mailbox import LyingInboxes
 
 _SEEDS = range(24)
@@ -277,16 +278,10 @@ _MUTANTS: dict[str, tuple[object, str, object, Callable[[int, Path], object]]] =
 }
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("name", _MUTANTS)
 def test_a_mistake_is_caught(name: str, tmp_path: Path) -> None:
     owner, attribute, replacement, run = _MUTANTS[name]
     with patch.object(owner, attribute, replacement):
-        for seed in beginning_with(_SEED_OF_MUTANT.get(name), _MUTANT_SEEDS):
-            folder = tmp_path / str(seed)
-            folder.mkdir()
-            try:
-                run(seed, folder)
-            except ViolationError:
-                return
-    pytest.fail(f"no seed of {len(_MUTANT_SEEDS)} noticed")
+        seeds = beginning_with(_SEED_OF_MUTANT.get(name), _MUTANT_SEEDS)
+        a_world_notices(name, lambda folder, seed: run(seed, folder), tmp_path, seeds, ViolationError)

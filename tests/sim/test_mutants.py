@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.proof import begins
 from tests.sim.ledger import ViolationError
 from tests.sim.mutants import MUTANTS, Mutant
 from tests.sim.template import template
@@ -15,9 +16,10 @@ _SEEDS = 200
 """Within so many seeds each mistake must show."""
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mistake_is_caught(mutant: Mutant) -> None:
+    begins()
     template()  # made without the mistake
     with mutant.applied():
         for seed in range(mutant.first_seed, mutant.first_seed + _SEEDS):

@@ -31,6 +31,7 @@ from covey.errors import LocalError, RemoteError
 from tests.elector import Elector
 from tests.examples import parameters
 from tests.fleet import Device
+from tests.proof import a_world_notices
 from tests.sim.test_checkpoints import body_of
 from tests.sim.test_membership import World
 
@@ -170,15 +171,8 @@ _MISTAKES: dict[str, tuple[object, str, Callable[..., object]]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_with_newcomers_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
-    for seed in _SEEDS_OF_MISTAKES:
-        (tmp_path / str(seed)).mkdir()
-        with monkeypatch.context() as patch:
-            patch.setattr(*_MISTAKES[mistake])
-            try:
-                _run(tmp_path / str(seed), seed)
-            except (AssertionError, LocalError, RemoteError):
-                return
-    pytest.fail(f"nothing noticed: {mistake}")
+    monkeypatch.setattr(*_MISTAKES[mistake])
+    a_world_notices(mistake, _run, tmp_path, _SEEDS_OF_MISTAKES, (AssertionError, LocalError, RemoteError))

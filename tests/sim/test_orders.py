@@ -34,6 +34,7 @@ from covey.errors import LocalError, SettingError
 from covey.limits.history import FORKS_OF_ONE, LOGS_OF_ONE
 from tests.examples import beginning_with, parameters
 from tests.fleet import Device, identity
+from tests.proof import a_world_notices
 from tests.sim.hostile_operator import HostileOperator
 from tests.sim.judgement import Judgement
 from tests.sim.obedient import BAD_RELAY, Obedient
@@ -503,14 +504,9 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
 knows, of tries, groups and keys of settings `unit/core/settings`."""
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_in_orders_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
     monkeypatch.setattr(*_MISTAKES[mistake])
-    for seed in beginning_with(1 if mistake in _NOTICED_BY_SEED_1 else None, _SEEDS_OF_MISTAKES):
-        (tmp_path / str(seed)).mkdir()
-        try:
-            run(tmp_path / str(seed), seed)
-        except AssertionError:
-            return
-    pytest.fail(f"nothing noticed: {mistake}")
+    first = 1 if mistake in _NOTICED_BY_SEED_1 else None
+    a_world_notices(mistake, run, tmp_path, beginning_with(first, _SEEDS_OF_MISTAKES))

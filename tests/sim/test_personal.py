@@ -30,6 +30,7 @@ from covey.core.pairing.invite import Invite
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import LocalError
 from tests.fleet import Device
+from tests.proof import a_world_notices
 from tests.sim.unlucky import Unlucky
 from tests.split_network import SplitNetwork
 
@@ -476,14 +477,9 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_with_own_devices_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
     monkeypatch.setattr(*_MISTAKES[mistake])
-    for seed in (_SEED_OF_MISTAKE[mistake],) if mistake in _SEED_OF_MISTAKE else _SEEDS_OF_MISTAKES:
-        (tmp_path / str(seed)).mkdir()
-        try:
-            run(tmp_path / str(seed), seed)
-        except AssertionError:
-            return
-    pytest.fail(f"nothing noticed: {mistake}")
+    seeds = (_SEED_OF_MISTAKE[mistake],) if mistake in _SEED_OF_MISTAKE else _SEEDS_OF_MISTAKES
+    a_world_notices(mistake, run, tmp_path, seeds)

@@ -6,6 +6,7 @@ with what held before. Nobody else has it anywhere in its state, and nobody has 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from covey.core.settings.ordered import OrderedSetting
 from covey.core.settings.secrets import SealedValue
 from covey.core.settings.states import ReportedSetting
 from covey.errors import RemoteError
+from tests.proof import a_world_notices
 from tests.sim.test_orders import OrderWorld, run
 
 _SEEDS_OF_MISTAKES = (9, 12, 13, 0)
@@ -60,14 +62,8 @@ _MISTAKES: dict[str, tuple[object, str, object]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_in_secrets_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str) -> None:
     monkeypatch.setattr(*_MISTAKES[mistake])
-    for seed in _SEEDS_OF_MISTAKES:
-        (tmp_path / str(seed)).mkdir()
-        try:
-            run(tmp_path / str(seed), seed, SecretWorld)
-        except AssertionError:
-            return
-    pytest.fail(f"nothing noticed: {mistake}")
+    a_world_notices(mistake, partial(run, makes=SecretWorld), tmp_path, _SEEDS_OF_MISTAKES)

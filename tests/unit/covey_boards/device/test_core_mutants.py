@@ -27,6 +27,7 @@ from covey_boards.shared import batch, cbor, framing, messages
 from covey_boards.shared import tweetnacl as nacl
 from covey_boards.shared.link_machine import Link
 from hil.on_board import firmware_simulation as simulation
+from tests.proof import begins
 
 _FIRMWARE = Path(outbox.__file__).parents[1]
 _TESTS = "tests.unit.covey_boards"
@@ -45,10 +46,6 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = [Mutant(**each) for each in tomllib.loads(Path(__file__).with_name("mutants.toml").read_text())["mutant"]]
-
-_SLICE = 7
-"""Every so-manieth is made in the quick tests, too."""
-
 
 _SECONDS = 20.0
 
@@ -129,17 +126,10 @@ def _run(name: str) -> None:
             test(**arguments, **{each: asked[each] for each in inspect.signature(test).parameters if each in asked})
 
 
-def _marks(place: int) -> list[pytest.MarkDecorator]:
-    seconds = MUTANTS[place].file in ("device/core.py", "device/losses.py")  # tests of whole lives, which take seconds
-    return [] if place % _SLICE == 0 and not seconds else [pytest.mark.slow]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "mutant",
-    [pytest.param(each, marks=_marks(place), id=f"{place}-{each.file}") for place, each in enumerate(MUTANTS)],
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("mutant", [pytest.param(each, id=f"{n}-{each.file}") for n, each in enumerate(MUTANTS)])
 def test_a_mistake_is_noticed(mutant: Mutant) -> None:
+    begins()
     before = nacl._urandom
     with _made(mutant), _ends(_SECONDS):
         try:
@@ -153,8 +143,9 @@ def test_a_mistake_is_noticed(mutant: Mutant) -> None:
     pytest.fail(f"{mutant.test} does not notice {mutant.after!r} in the place of {mutant.before!r}")
 
 
-def test_there_are_many_and_all_different() -> None:
+def test_there_are_many_all_different_and_each_fits_the_code() -> None:
     assert len(set(MUTANTS)) == len(MUTANTS) >= 60
+    assert all((_FIRMWARE / each.file).read_text().count(each.before) == 1 for each in MUTANTS)
     assert len({each.file for each in MUTANTS}) >= 12
 
 
