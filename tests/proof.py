@@ -3,8 +3,8 @@
 They say nothing new of the product, so `./dev test` leaves them out; `./dev prove` runs them, and CI runs both.
 
 1. They are marked `proof`.
-2. What makes a mistake, or starts a benchmark or a model, calls `begins`. A test that does so without the mark fails, and so does
-   one with the mark that never does: tests of the product stay in `./dev test`.
+2. What makes a mistake, or starts a benchmark or a model, calls `begins`. A test that does so without the mark fails,
+   and so does one with the mark that never does: tests of the product stay in `./dev test`.
 """
 
 from __future__ import annotations

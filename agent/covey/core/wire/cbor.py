@@ -140,30 +140,33 @@ def _check_structure(raw: bytes, maximum_items: int) -> None:
     left, keys = 1, _NO_KEYS  # items to come of the innermost open array or map, and the type of its keys
     outer: list[tuple[int, int]] = []
     while True:
-        while left == 0 and outer:
+        while left == 0:
+            if not outer:
+                if position != size:
+                    raise MalformedError("bytes after the CBOR item")
+                return
             left, keys = outer.pop()
-        if left == 0:
-            break
         if position >= size:
             raise MalformedError("truncated CBOR")
-        major, argument = raw[position] >> 5, raw[position] & 31
+        head = raw[position]
+        major, argument = head >> 5, head & 31
         position += 1
         if argument >= 24:
             argument, position = _long_argument(raw, position, major, argument)
         if keys != _NO_KEYS and left % 2 == 0:
             keys = _check_key(major, keys)
         left -= 1
-        if major in {2, 3}:
+        if major < 2:
+            continue
+        if major < _ARRAY:
             position += argument
-        elif major in {_ARRAY, _MAP}:
+        elif major <= _MAP:
             outer.append((left, keys))
             left, keys = (2 * argument, _ANY_KEY) if major == _MAP else (argument, _NO_KEYS)
             items += left
             _check_room(left, size - position, items, maximum_items, len(outer))
         elif major == _TAG or (major == _SIMPLE and argument not in {20, 21, 22}):
             raise MalformedError("a CBOR type that Covey does not use")
-    if position != size:
-        raise MalformedError("bytes after the CBOR item")
 
 
 def _check_room(children: int, room: int, items: int, maximum_items: int, depth: int) -> None:
@@ -185,6 +188,8 @@ def _check_key(major: int, known: int) -> int:
 
 def _long_argument(raw: bytes, position: int, major: int, low: int) -> tuple[int, int]:
     """Read a head's argument that does not fit its first byte: (argument, position after it)."""
+    if low == 24 and major != _SIMPLE and position < len(raw):  # most strings: a key, an id, a signature
+        return raw[position], position + 1
     if low > 27 or major == _SIMPLE:
         raise MalformedError("indefinite length, float or reserved CBOR head")
     end = position + (1 << (low - 24))
@@ -292,10 +297,10 @@ def record(value: object, what: str, *fields: Read[Any]) -> list[Any]:
     """
     if type(value) is not list or len(value) != len(fields):
         raise MalformedError(f"{what}: not an array of {len(fields)}")
-    result = []
-    for index, (element, read) in enumerate(zip(value, fields, strict=True)):
-        try:
+    result: list[Any] = []
+    try:
+        for element, read in zip(value, fields):  # noqa: B905 - of one length
             result.append(read(element))
-        except (MalformedError, LimitError) as error:
-            raise type(error)(f"{what}: field {index}: {error}") from error
+    except (MalformedError, LimitError) as error:
+        raise type(error)(f"{what}: field {len(result)}: {error}") from error
     return result
