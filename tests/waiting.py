@@ -20,7 +20,7 @@ GUARD_S = 300.0
 """Of a process or a test that hangs: no test waits for it."""
 
 _LOOK_S = 0.02
-_LOOK_S_MAX = 0.25
+_LOOK_S_MAX = 0.5
 """A look may be a command of its own, and would take the processor from what it waits for."""
 
 
