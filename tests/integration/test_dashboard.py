@@ -84,6 +84,8 @@ def test_a_person_sees_the_fleet_and_a_device(opens: Opens) -> None:
     expect(page.locator("#devices tr").first).to_contain_text("field-00007")
     expect(page.locator("#devices tr").first).to_contain_text("silent for 1 h")
     assert "?key=" not in page.url
+    expect(page.locator("#troubles li").first).to_have_class("urgent")
+    expect(page.locator("#troubles li").first).to_contain_text("Urgent this device: the agent is not running")
     page.get_by_label("Find").fill("00013")
     expect(page.locator("#devices tr")).to_have_count(1)
     held: list[Route] = []
@@ -102,6 +104,8 @@ def test_a_person_sees_the_fleet_and_a_device(opens: Opens) -> None:
     expect(page.get_by_role("img", name="air:temperature: 8 points")).to_be_visible()
     expect(page.locator("#values canvas")).to_have_count(4)
     expect(page.locator("#values")).to_contain_text("3.9 V")
+    expect(page.locator("#values")).to_contain_text(re.compile("[0-9.]+ °C"))
+    expect(page.locator("#values td[title$=' Cel']")).to_have_count(1)
     page.go_back()
     expect(page.locator("#devices tr")).to_have_count(1)
     page.get_by_label("Find").fill("")

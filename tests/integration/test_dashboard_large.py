@@ -63,7 +63,8 @@ def test_devices_that_are_away_are_named_or_counted_while_this_one_listens(fleet
     with open_device(fleet.folder) as device:
         view.look(device, None, _DAY_US)
         own = own_condition(device)
-        listening = own._replace(running=True, relays=(replace(own.relay, state="up"),), unplugged=False, troubles=())
+        up = (replace(own.relay, state="up"),)
+        listening = own._replace(running=True, relays=up, unplugged=False, grave=(), others=())
         found = [each.what for each in troubles_of(listening, view.table, (), (), NewestReadings(), {})]
     assert (len(found), found[-1]) == (4, "and 52 more devices are away")
 

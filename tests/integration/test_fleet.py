@@ -22,7 +22,7 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path
         each.ok("config", "set", "label", each.name)
         each.ok("config", "set", "presence.interval_seconds", "1")
     assert collector.json("fleet")["summary"] == "no other device yet"
-    assert "  ! here: this device is in no group: covey join CODE, or covey group create\n" in collector.ok("fleet")
+    assert "  - here: this device is in no group: covey join CODE, or covey group create\n" in collector.ok("fleet")
     collector.ok("group", "create", "--capability", "collector")
     collector.ok("config", "set", "vault.segment_seconds", "0.1")
     assert collector.json("fleet")["summary"] == "no other device yet (add one: covey invite)"
@@ -44,7 +44,7 @@ def test_the_fleet_on_one_screen(new_gateway: Callable[[str], Gateway], tmp_path
     assert (soil["name"], soil["unit"], soil["value"], soil["at_us"]) == ("soil", "%RH", 30.25, (now - 5) * 1_000_000)
     assert soil["clock"] == "asserted"
     shown = collector.ok("fleet", "orchard")
-    assert "30.25 %RH" in shown
+    assert "30.25 % RH" in shown
     assert "online for" in shown
     assert collector.json("fleet", other["key"][:12])["values"][0]["value"] == 30.25
     assert "no device matches 'field'" in collector.fails("fleet", "field", code=1)

@@ -101,8 +101,11 @@ function hint(text) {
   return one;
 }
 
+const severities = { urgent: "Urgent", warning: "Warning", notice: "Notice" };
+
 function trouble(each) {
-  const one = made("li");
+  const one = made("li", undefined, each.severity);
+  one.append(made("strong", severities[each.severity], "severity"), " ");
   one.append(each.device ? linked(each.what, each.device) : each.what);
   one.append(hint(each.hint));
   return one;
@@ -338,32 +341,49 @@ async function ask(path, method = "GET") {
 
 const reason = (error) => (error instanceof TypeError ? "no connection" : error.message.trim());
 
-function plot(place, points, name) {
-  const color = getComputedStyle(document.documentElement).getPropertyValue("--link");
-  const seconds = points[0].map((each) => each / 1e6);
+// A number of an axis or a label, as short as it can be said.
+const short = (number) => Number(number.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 });
+
+const colorOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// Axes that people can read in both colour schemes: times below, and on the left numbers in the series' unit.
+function axes(unit, small) {
+  const common = { stroke: colorOf("--quiet"), grid: { stroke: colorOf("--line"), width: 1 }, ticks: { show: false } };
+  const font = `${small ? 10 : 12}px system-ui, sans-serif`;
+  return [
+    { ...common, font, space: small ? 70 : 80, size: small ? 18 : 32, gap: 2 },
+    {
+      ...common, font, space: small ? 24 : 40, size: small ? 48 : 64, gap: 4,
+      values: (_, ticks) => ticks.map((each, place) => (place === ticks.length - 1 && unit && !small ? `${short(each)} ${unit}` : short(each))),
+    },
+  ];
+}
+
+function plot(place, { points, factor, shown_unit: unit, name }) {
+  const seconds = points[0].map((each) => each / 1e6), numbers = points[1].map((each) => each * factor);
   new uPlot({
-    width: 256, height: 48, cursor: { show: false }, legend: { show: false }, select: { show: false },
-    padding: [4, 2, 4, 2],
-    axes: [{ show: false }, { show: false }],
-    series: [{}, { stroke: color, width: 1.5, points: { show: seconds.length < 3 } }],
-  }, [seconds, points[1]], place);
-  const [least, most] = [Math.min(...points[1]), Math.max(...points[1])];
+    width: 288, height: 72, cursor: { show: false }, legend: { show: false }, select: { show: false },
+    padding: [6, 6, 0, 0], axes: axes(unit, true),
+    series: [{}, { stroke: colorOf("--link"), width: 1.5, points: { show: seconds.length < 3 } }],
+  }, [seconds, numbers], place);
+  const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
   place.setAttribute("role", "img");
-  place.setAttribute("aria-label", `${name}: ${points[1].length} points, ${least} to ${most}`);
+  place.setAttribute("aria-label", `${name}: ${numbers.length} points, ${short(least)} to ${short(most)} ${unit}`.trim());
 }
 
 function value(each) {
   const one = made("tr"), head = made("th", each.name), place = made("div", undefined, "plot");
-  const number = typeof each.value === "number" ? String(Number(each.value.toPrecision(9))) : String(each.value);
+  const shown = cell("", "number", each.shown);
+  shown.title = `${each.value} ${each.unit}`.trim();
   const clock = each.clock === "unsynchronised" ? made("small", " clock not synchronised", "unsynchronised") : "";
   head.scope = "row";
   one.append(
     head,
-    cell("", "number", `${number} ${each.unit}`),
+    shown,
     cell("", "number", living("span", each.at_us), clock),
     cell("", each.points.length ? "plotted" : "nothing", place),
   );
-  if (each.points.length) plot(place, each.points, each.name);
+  if (each.points.length) plot(place, each);
   return one;
 }
 

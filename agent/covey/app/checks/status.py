@@ -105,9 +105,16 @@ class OwnCondition(NamedTuple):
     sensors: tuple[SensorStatus, ...]
     operators: OperatorsStatus
     waiting_invitations: int
-    troubles: tuple[str, ...]
+    grave: tuple[str, ...]
+    """Troubles because of which this device cannot send, receive or store."""
+    others: tuple[str, ...]
     unplugged: bool
     """Whether a relay is set, and no interface of this machine has a link."""
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """All troubles, the gravest first."""
+        return self.grave + self.others
 
     @property
     def listens(self) -> bool:
@@ -153,6 +160,9 @@ def own_condition(device: Device) -> OwnCondition:
         (
             *(["the disk that holds the state is read-only"] if device.folder.state_file.is_read_only() else []),
             *(["no network cable is plugged in, and no Wi-Fi connected"] if unplugged else []),
+            *_grave(relay, outbox, running=running),
+        ),
+        (
             *_troubles(relay, relays, outbox, running=running),
             *_troubles_of_budget(link_status(device, now_us)),
             *troubles_of_vault(store, DeviceLabels(device.node.groups.joined()), now_us),
@@ -411,17 +421,21 @@ def _labels(device: Device) -> dict[DeviceKey, str]:
     return {member.keys.signing_public: member.label for group in groups for member in group.members}
 
 
-def _troubles(relay: RelayStatus, relays: list[RelayStatus], outbox: OutboxStatus, *, running: bool) -> Iterator[str]:
-    """Yield problems, one short line each; `covey check` says how to fix them."""
-    away = sum(not (each.up or each.rests) for each in relays)
+def _grave(relay: RelayStatus, outbox: OutboxStatus, *, running: bool) -> Iterator[str]:
+    """Yield what keeps the agent from its work, one short line each; `covey check` says how to fix it."""
     if not running:
         yield "the agent is not running"
     elif not (relay.up or relay.rests):
         yield "the relay is not connected"
-    elif away:
-        yield f"{away} of {len(relays)} relays not connected"
     if outbox.nearly_full:
         yield "the outbox is nearly full"
+
+
+def _troubles(relay: RelayStatus, relays: list[RelayStatus], outbox: OutboxStatus, *, running: bool) -> Iterator[str]:
+    """Yield further problems of relays and outbox, one short line each."""
+    away = sum(not (each.up or each.rests) for each in relays)
+    if running and (relay.up or relay.rests) and away:
+        yield f"{away} of {len(relays)} relays not connected"
     if outbox.waits_long:
         yield f"a message has waited for {(outbox.oldest_seconds or 0) // DAY_S} d"
 

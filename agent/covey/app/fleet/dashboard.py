@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from covey.adapters.sqlite.fleet_table import CONDITIONS, Wanted
 from covey.app.documents import to_json
 from covey.app.fleet.devices import shown_device
-from covey.app.fleet.documents import Fleet, FleetDevice
+from covey.app.fleet.documents import Fleet, FleetDevice, FleetValue
 from covey.app.fleet.fleet import FleetView, vault_of
 from covey.app.groups.requests import accept_invitation, waiting_invitations
 from covey.app.telemetry.curves import Curve, Window, curves
+from covey.app.telemetry.human_units import reading_text, scale_of
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId, from_hex
 from covey.errors import CoveyError, LocalError, RemoteError
 from covey.limits.vault import MAXIMUM_LOOK_BYTES, SHOWN_POINTS
@@ -281,7 +282,7 @@ class Dashboard:
                 {"key": each.found.device.hex(), "label": each.found.label} for each in self._view.table.behind(key)
             ],
             "groups": [to_json(each) for each in fleet.groups if each.group_id in found.groups],
-            "values": [to_json(each) | {"points": _columns(points.get((each.name, each.unit), {}))} for each in values],
+            "values": [_shown_value(each, points.get((each.name, each.unit), {})) for each in values],
         }
 
     def story(self, query: Mapping[str, str]) -> dict[str, Any]:
@@ -363,6 +364,13 @@ def _wanted(query: Mapping[str, str]) -> Wanted:
         find,
         find,
     )
+
+
+def _shown_value(value: FleetValue, curve: Curve) -> dict[str, Any]:
+    points = _columns(curve)
+    scale = scale_of(value.unit, max(map(abs, points[1]), default=0.0) if points else 0.0)
+    shown = {"shown": reading_text(value.value, value.unit), "factor": scale.factor, "shown_unit": scale.unit}
+    return {**to_json(value), **shown, "points": points}
 
 
 def _link(device: FoundDevice) -> dict[str, str]:

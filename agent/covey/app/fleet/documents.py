@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from covey.app.groups.requests import WaitingInvitation
@@ -67,14 +67,25 @@ class FleetDevice:
     next_at_us: int | None = None
 
 
+Severity: TypeAlias = Literal["urgent", "warning", "notice"]
+"""`urgent`: readings are being lost or delayed, act now; `warning`: it may become so, act today; `notice`: for when
+there is time."""
+
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+
+
 @dataclass(frozen=True, slots=True)
 class FleetTrouble:
-    """Something that a person should see to: what, and the command or the hint that helps."""
+    """Something that a person should see to: what, and the command or the hint that helps.
+
+    `device`: the key of the device that it is about; `release`: the id of the release; each may be empty.
+    """
 
     what: str
     hint: str
     device: str = ""
-    """The key of the device that it is about, or nothing."""
+    severity: Severity = "warning"
+    release: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +106,15 @@ class FleetGroup:
 
 @dataclass(frozen=True, slots=True)
 class FleetOrder:
-    """An operator's order by `device`, whose label is `label`, at `given_at_us` by that device's clock.
+    """An operator's order or plan by `device`, whose label is `label`, at `given_at_us` by that device's clock.
 
+    `groups`: the ids of those that it is in.
     `outcomes`: numbers of devices by result, in the order of `OUTCOMES` in `command_reports`, or in `setting_orders`
     for a setting. `counts`: it is in force; until then `signed` of `needed` operators have approved it.
     """
 
     id: str
-    group_id: str
+    groups: tuple[str, ...]
     device: str
     label: str
     given_at_us: int

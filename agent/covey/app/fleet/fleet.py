@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covey.adapters.sqlite.fleet_table import CONDITIONS, FleetTable, GroupCounts, GroupMember, ShownDevice, Wanted
 from covey.app.checks.status import own_condition
 from covey.app.fleet.devices import ASLEEP, HERE, SELF, FleetDevices, shown_device, value_of
-from covey.app.fleet.documents import Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue, FleetVersion
+from covey.app.fleet.documents import SEVERITIES, Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue, FleetVersion
 from covey.app.fleet.orders import RecentOrders, RollOuts, newest_files
 from covey.app.fleet.troubles import troubles_of
 from covey.app.groups.requests import waiting_invitations
@@ -182,9 +182,12 @@ class FleetView:
         writers = _writers(device, self._newest)
         troubles = [*troubles_of(own, self.table, releases, rollbacks, self._newest, writers)]
         if not self._versions:
-            troubles.append(FleetTrouble("here: this device is in no group", "covey join CODE, or covey group create"))
+            what = "here: this device is in no group"
+            troubles.append(FleetTrouble(what, "covey join CODE, or covey group create", severity="notice"))
         if has_keys and reads and self._newest.is_empty:
-            troubles.append(FleetTrouble("nothing is stored in the vault yet", "covey vault status"))
+            what = "nothing is stored in the vault yet"
+            troubles.append(FleetTrouble(what, "covey vault status", severity="notice"))
+        troubles.sort(key=lambda each: SEVERITIES.index(each.severity))
         return Fleet(
             now_us,
             _summary(self.table, now_us, in_group=bool(self._versions), reads_vault=has_keys and reads),

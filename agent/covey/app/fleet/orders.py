@@ -40,45 +40,38 @@ class RecentOrders:
         self._found: tuple[FleetOrder, ...] = ()
 
     def look(self, device: Device) -> tuple[FleetOrder, ...]:
-        """Return the newest orders of all groups, the newest first."""
+        """Return the newest orders of all groups, each plan once, the newest first."""
         upto = device.store.events.last_number()
         if upto != self._upto:
-            found = [each for group in device.node.groups.joined() for each in _of_group(device, group)]
-            found.sort(key=lambda each: (each.given_at_us, each.id), reverse=True)
-            self._upto, self._found = upto, tuple(found[:_SHOWN])
+            self._upto, self._found = upto, tuple(_newest(device))
         return self._found
 
 
-def _of_group(device: Device, group: GroupManifest) -> list[FleetOrder]:
-    records = device.store.operations
-    if not any(next(iter(records.of_kind(group.group_id, each)), None) for each in ORDER_KINDS):
-        return []  # most groups have none, and nothing is loaded for it
-    from covey.app.orders import command_reports, operators, setting_orders
+def _newest(device: Device) -> Iterator[FleetOrder]:
+    groups = [each for each in device.node.groups.joined() if _has_orders(device, each)]
+    if not groups:
+        return  # most devices know none, and nothing is loaded for it
+    from covey.app.orders.plans import newest_listed
 
-    found, newest = [], operators.orders(device, group)[-_SHOWN:]
-    given = [each.id for each in newest if each.kind == OperationKind.SETTING.word]
-    settings = setting_orders.setting_tallies(device, group, given) if given else {}
-    for each in newest:
-        outcomes = settings.get(each.id, {})
-        if each.kind == OperationKind.COMMAND.word and each.counts:
-            report = command_reports.command_report(device, group, each.id)
-            if isinstance(report, command_reports.CommandReport):
-                outcomes = {word: report.outcomes[word] for word in command_reports.OUTCOMES if report.outcomes[word]}
-        found.append(
-            FleetOrder(
-                each.id,
-                group.group_id.hex(),
-                each.author,
-                each.label,
-                each.made_at_us,
-                printable(each.text, _CHARACTERS),
-                len(each.signers),
-                each.needed,
-                each.counts,
-                outcomes,
-            )
+    for each in newest_listed(device, groups, _SHOWN):
+        entry = each.entry
+        yield FleetOrder(
+            entry.id,
+            each.groups,
+            entry.author,
+            entry.label,
+            entry.made_at_us,
+            printable(entry.text, _CHARACTERS),
+            len(entry.signers),
+            entry.needed,
+            entry.counts,
+            each.outcomes,
         )
-    return found
+
+
+def _has_orders(device: Device, group: GroupManifest) -> bool:
+    records = device.store.operations
+    return any(next(iter(records.of_kind(group.group_id, each)), None) is not None for each in ORDER_KINDS)
 
 
 """Releases and files of all groups; `covey release list` and `covey file list` have the others."""

@@ -1,4 +1,10 @@
-"""What of a fleet a person should see to, each with the command that mends it, or tells more."""
+"""What of a fleet a person should see to, each with its severity and the command that mends it, or tells more.
+
+1. Urgent: a gateway or other device is silent, readings were lost, this device cannot work, or a rollback failed.
+2. Warning: a board is silent, a device was stopped on purpose, a release stopped or was rolled back, or data cannot be
+   read.
+3. Notice: clocks, a release that waits for its next wave, invitations.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.sqlite.fleet_table import Wanted
 from covey.app.fleet.devices import shown_device
-from covey.app.fleet.documents import FleetDevice, FleetRelease, FleetRollback, FleetTrouble
+from covey.app.fleet.documents import SEVERITIES, FleetDevice, FleetRelease, FleetRollback, FleetTrouble, Severity
 from covey.app.wording import count
 from covey.core.ids import device_name, labelled_name
 from covey.limits.vault import MAXIMUM_UNREADABLE_DEVICES
@@ -26,6 +32,7 @@ _AGAINST = {
 _NAMED, _EXAMPLES = 8, 3
 """So many devices with the same trouble are named each; of more, so many."""
 _ELSE = "on that device: covey check"
+_OF_OWN: dict[bool, Severity] = {True: "urgent", False: "warning"}
 
 
 def troubles_of(
@@ -38,13 +45,14 @@ def troubles_of(
 ) -> Iterator[FleetTrouble]:
     """Yield what a person should see to: here, then roll-outs, then devices, then the vault."""
     for trouble in own.troubles:
-        yield FleetTrouble(f"this device: {trouble}", "covey check")
+        yield FleetTrouble(f"this device: {trouble}", "covey check", severity=_OF_OWN[trouble in own.grave])
     yield from _of_releases(releases, rollbacks)
     away = table.count(Wanted("overdue"))
     if away and (own.unplugged or not own.listens):
         yield FleetTrouble(
             f"{count(away, 'device')} not seen, because this device itself is offline",
             "check the cable, network and relay of this device: covey check",
+            severity="urgent",
         )
     else:
         yield from _of_overdue(table, away)
@@ -55,6 +63,7 @@ def troubles_of(
         "have lost messages",
         lambda each: _AGAINST.get(max(each.lost, key=each.lost.__getitem__), _ELSE),
         "covey fleet --only lost",
+        lambda _: "urgent",
     )
     yield from _some(
         table,
@@ -63,15 +72,19 @@ def troubles_of(
         "have a clock that is not synchronised",
         lambda _: "on that device: timedatectl set-ntp true",
         "covey fleet --only clock",
+        lambda _: "notice",
     )
     for node, code in newest.not_followed.items():
         writer = f" ({labelled_name(*writers[node])})" if node in writers else ""
-        yield FleetTrouble(f"the vault data of node {node[:8]}{writer} is not accepted: {code}", "covey vault verify")
+        what = f"the vault data of node {node[:8]}{writer} is not accepted: {code}"
+        yield FleetTrouble(what, "covey vault verify", severity="urgent")
     if newest.unreadable:
         yield FleetTrouble(f"{count(newest.unreadable, 'object')} of the vault cannot be read", "covey vault verify")
     yield from _of_unreadable(table, newest)
     if own.waiting_invitations:
-        yield FleetTrouble(f"{count(own.waiting_invitations, 'invitation')} to answer", "covey request")
+        yield FleetTrouble(
+            f"{count(own.waiting_invitations, 'invitation')} to answer", "covey request", severity="notice"
+        )
 
 
 def _of_overdue(table: FleetTable, away: int) -> Iterator[FleetTrouble]:
@@ -83,6 +96,7 @@ def _of_overdue(table: FleetTable, away: int) -> Iterator[FleetTrouble]:
         "are away (most of the fleet)" if mostly else "are away",
         lambda _: "check its power and network; on that device: covey check",
         "check the relay and its network first: covey check" if mostly else "covey fleet --only offline",
+        lambda each: "warning" if each.board or each.presence == "stopped" else "urgent",
     )
 
 
@@ -93,14 +107,17 @@ def _some(
     of_many: str,
     hint: Callable[[FleetDevice], str],
     hint_of_many: str,
+    severity: Callable[[FleetDevice], Severity],
 ) -> Iterator[FleetTrouble]:
     """Yield a trouble for each of a few devices; of many, name the first and count the others."""
     found = table.count(Wanted(condition))
     named = found if found <= _NAMED else _EXAMPLES
+    highest: Severity = "notice"
     for each in map(shown_device, table.window(Wanted(condition), 0, named) if named else ()):
-        yield FleetTrouble(f"{_name(each)} {what(each)}", hint(each), each.key)
+        highest = min(highest, severity(each), key=SEVERITIES.index)
+        yield FleetTrouble(f"{_name(each)} {what(each)}", hint(each), each.key, severity(each))
     if found > named:
-        yield FleetTrouble(f"and {found - named:,} more devices {of_many}", hint_of_many)
+        yield FleetTrouble(f"and {found - named:,} more devices {of_many}", hint_of_many, severity=highest)
 
 
 def _of_unreadable(table: FleetTable, newest: NewestReadings) -> Iterator[FleetTrouble]:
@@ -129,11 +146,14 @@ def _of_releases(releases: tuple[FleetRelease, ...], rollbacks: tuple[FleetRollb
             yield FleetTrouble(
                 f"release {each.id[:8]} ({each.what}) has stopped in wave {each.wave}: {bad} of {each.given}",
                 f"covey release show {each.id[:8]}",
+                release=each.id,
             )
         elif each.state == "ready":
             yield FleetTrouble(
                 f"release {each.id[:8]} ({each.what}) is ready for its next wave: {count(each.others, 'device')} left",
                 f"covey release resume {each.id[:8]}",
+                severity="notice",
+                release=each.id,
             )
     for one in rollbacks:
         went = "rolled back" if one.back else "could not roll back"
@@ -141,6 +161,7 @@ def _of_releases(releases: tuple[FleetRelease, ...], rollbacks: tuple[FleetRollb
             f"{labelled_name(one.device[:8], one.label)} {went} after {one.action}: {one.why}",
             f"covey order show {one.order[:8]}",
             one.device,
+            "warning" if one.back else "urgent",
         )
 
 

@@ -177,13 +177,15 @@ def tally(outcomes: Mapping[DeviceKey, Outcome] | Mapping[bytes, Outcome]) -> di
     return {word: counts[word] for word in OUTCOMES if counts[word]}
 
 
-def outcomes_by_device(device: Device, manifest: GroupManifest) -> dict[str, dict[DeviceKey, Outcome]]:
-    """Return for every command that anything was reported of, by its id, its outcome on each device."""
+def outcomes_by_device(
+    device: Device, manifest: GroupManifest, only: Collection[str]
+) -> dict[str, dict[DeviceKey, Outcome]]:
+    """Return for each of these commands that anything was reported of, by its id, its outcome on each device."""
     found: dict[str, dict[DeviceKey, Outcome]] = {}
     words = obeyers(device.store.operations.nodes(manifest.group_id))
     every = device.store.order_results.all(manifest.group_id)
     for order_id, results in groupby(every, lambda each: each.result.order):
-        raw = device.store.operations.raw(manifest.group_id, order_id)
+        raw = device.store.operations.raw(manifest.group_id, order_id) if order_id.hex() in only else None
         if raw is None:
             continue
         operation = read_operation(raw, verify=False)

@@ -313,6 +313,10 @@ class _Row:
     numbers: Counter[str] = field(default_factory=Counter)
     ends: dict[bytes, Outcome] = field(default_factory=dict)
 
+    def place(self) -> tuple[int, str]:
+        """Return what sorts rows: the time of the first order, then the id."""
+        return self.entries[0][1].made_at_us, self.name
+
     def listed(self) -> ListedOrder:
         is_one = len(self.entries) == 1 and not self.groups
         entry = self.entries[0][1] if is_one else _merged(self.name, self.entries, self.text)
@@ -322,12 +326,25 @@ class _Row:
 
 def listed(device: Device, groups: Sequence[GroupManifest]) -> list[ListedOrder]:
     """Return the orders of groups, and each plan once, the oldest first; within one group in its history's order."""
+    rows = _rows(device, groups)
+    _count(device, groups, rows)
+    found = [each.listed() for each in rows]
+    return sorted(found, key=lambda each: each.entry.made_at_us) if len(groups) > 1 else found
+
+
+def newest_listed(device: Device, groups: Sequence[GroupManifest], most: int) -> list[ListedOrder]:
+    """Return so many of what `listed` returns, the newest first: results of no other order are counted."""
+    rows = sorted(_rows(device, groups), key=_Row.place, reverse=True)[:most]
+    _count(device, groups, rows)
+    return [each.listed() for each in rows]
+
+
+def _rows(device: Device, groups: Sequence[GroupManifest]) -> list[_Row]:
+    """Return the orders of groups, and each plan once, without results."""
     shown = [*plans(device, groups).values()]
     plan_by_order = {operation.id.hex(): each for each in shown for _, operation in each.orders}
     rows: dict[object, _Row] = {}
     for group in groups:
-        results = command_reports.outcomes_by_device(device, group)
-        of_settings = setting_orders.setting_tallies(device, group)
         said: Counter[tuple[str, str]] = Counter()
         for entry in operators.orders(device, group):
             plan = plan_by_order.get(entry.id)
@@ -341,8 +358,25 @@ def listed(device: Device, groups: Sequence[GroupManifest]) -> list[ListedOrder]
             else:
                 row = rows.setdefault(entry.id, _Row(entry.id))
             row.entries.append((group.group_id.hex(), entry))
-            row.numbers.update(of_settings.get(entry.id, {}))
-            for key, outcome in results.get(entry.id, {}).items():
-                row.ends[key] = min(row.ends.get(key, outcome), outcome, key=BY_WEIGHT.index)
-    found = [each.listed() for each in rows.values()]
-    return sorted(found, key=lambda each: each.entry.made_at_us) if len(groups) > 1 else found
+    return [*rows.values()]
+
+
+def _count(device: Device, groups: Sequence[GroupManifest], rows: Iterable[_Row]) -> None:
+    """Add the results to rows: of a plan, each device counts once."""
+    settings: dict[str, dict[str, _Row]] = {}
+    commands: dict[str, dict[str, _Row]] = {}
+    for row in rows:
+        for group_id, entry in row.entries:
+            kind = settings if entry.kind == OperationKind.SETTING.word else commands
+            kind.setdefault(group_id, {})[entry.id] = row
+    for group in groups:
+        name = group.group_id.hex()
+        of_settings, of_commands = settings.get(name, {}), commands.get(name, {})
+        tallies = setting_orders.setting_tallies(device, group, of_settings) if of_settings else {}
+        for order, numbers in tallies.items():
+            of_settings[order].numbers.update(numbers)
+        outcomes = command_reports.outcomes_by_device(device, group, of_commands) if of_commands else {}
+        for order, results in outcomes.items():
+            ends = of_commands[order].ends
+            for key, outcome in results.items():
+                ends[key] = min(ends.get(key, outcome), outcome, key=BY_WEIGHT.index)

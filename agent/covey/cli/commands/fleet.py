@@ -15,6 +15,7 @@ from covey.app.fleet.devices import SELF
 from covey.app.fleet.fleet import KINDS, Listed
 from covey.app.fleet.troubles import lost_in_words
 from covey.app.groups.groups import pick_device
+from covey.app.telemetry.human_units import reading_text
 from covey.app.wording import count, size_text
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
@@ -64,6 +65,7 @@ _STORY = 12
 """Lines of a device's story; --json has more."""
 _OUTBOX = 10
 """Messages that wait for one device, the oldest; 'covey message ls' has them all."""
+_MARKS = {"urgent": " !!", "warning": "  !", "notice": "  -"}
 _TROUBLES = 10
 """Lines of what is wrong; --json has them all."""
 _DEVICES = 200
@@ -171,9 +173,9 @@ def _lines(found: _Devices | _Device) -> Iterator[str]:
 def _fleet(found: Fleet, matching: int) -> Iterator[str]:
     yield printable(found.summary, 1_000)
     for trouble in found.troubles[:_TROUBLES]:
-        yield f"  ! {printable(trouble.what)}: {printable(trouble.hint, 1_000)}"
+        yield f"{_MARKS[trouble.severity]} {printable(trouble.what)}: {printable(trouble.hint, 1_000)}"
     if len(found.troubles) > _TROUBLES:
-        yield f"  ! and {len(found.troubles) - _TROUBLES} more: --json shows all"
+        yield f"    and {len(found.troubles) - _TROUBLES} more: --json shows all"
     if len(found.groups) > 1:
         yield ""
         yield from _groups(found.groups)
@@ -324,8 +326,7 @@ def _name(device: FleetDevice) -> str:
 
 
 def _value(value: FleetValue, now_us: int) -> tuple[object, ...]:
-    shown = f"{value.value:.9g}" if isinstance(value.value, float) else str(value.value)
-    measured = labelled_name(printable(shown, _TEXT), value.unit)
+    measured = reading_text(value.value, value.unit)[:_TEXT]
     alarm = f"{value.alarm} {_ago(value.alarm_at_us, now_us)}" if value.alarm else ""
     return printable(value.name, 64), measured, _ago(value.at_us, now_us), value.clock, alarm
 

@@ -165,3 +165,23 @@ def test_of_several_groups_each_is_counted_those_first_that_are_not_well(
     assert ["Orchard", "2", "1", "0", "0", "1"] in counted
     monkeypatch.setattr(cmd_fleet, "_GROUPS", 1)
     assert "and 1 more groups: --json shows all\n" in hub.ok("fleet")
+
+
+@pytest.mark.slow
+def test_a_plan_for_several_groups_is_one_row(hub: Here) -> None:
+    first = hub.json("fleet")["groups"][0]["group_id"]
+    hub.ok("own", "create")
+    hub.ok("group", "create")
+    plan = hub.json("setting", "set", "telemetry.batch_seconds", "20", "--for", "all", "--fleet")["id"]
+    hub.ok("setting", "set", "telemetry.batch_seconds", "30", "--for", "lee", "--group", first)
+    newest, order = hub.json("fleet")["orders"]
+    assert newest["groups"] == [first]
+    assert (order["id"], len(order["groups"]), order["outcomes"]) == (plan, 2, {"replaced": 1, "waiting": 2})
+
+
+@pytest.mark.slow
+def test_what_is_urgent_comes_first_and_is_marked(hub: Here) -> None:
+    found = hub.json("fleet")["troubles"]
+    assert found[0]["severity"] == "urgent"
+    assert found[0]["what"] == "this device: the agent is not running"
+    assert " !! this device: the agent is not running: covey check" in hub.ok("fleet")
