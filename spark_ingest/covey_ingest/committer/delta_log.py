@@ -21,6 +21,8 @@
    earlier run adds nothing after a later one has looked.
 7. In a folder each commit is synced before anything relies on it, and a torn one is removed at the start
    (`table_locations`).
+8. In a folder each of our entries names the digest of the entry before it, so that damage of any but the last shows
+   (`verifying`): the library takes an empty entry for one that changed nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, StorageError
 from covey_ingest.committer.delta_files import merged, sizes_of
 from covey_ingest.committer.state_file import read_state
-from covey_ingest.committer.table_locations import RUN, WRITER, TableLocation, open_table
+from covey_ingest.committer.table_locations import PREVIOUS, RUN, WRITER, TableLocation, open_table
 from covey_ingest.tables.clocks import rebase
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ class DeltaLog:
         """
         try:
             with self._storage_errors():
-                self._commit(name, actions, self._named(number, note=note))
+                self._commit(name, actions, self._named(name, number, note=note))
                 self._has[name] = number
         except StorageError:
             # An answer that is lost leaves open whether the commit stands: what carries both numbers is this one.
@@ -148,7 +150,7 @@ class DeltaLog:
         """
         with self._storage_errors():
             self._widened(name, _nullable(schema))
-            self._commit(name, [], self._named(None))
+            self._commit(name, [], self._named(name, None))
 
     def delete(self, name: str, rows: str) -> None:
         """Take rows out of a table, those of a condition in the library's SQL, in one commit that carries this run.
@@ -159,7 +161,7 @@ class DeltaLog:
         """
         table = self.table(name)
         with self._storage_errors():
-            table.delete(rows, commit_properties=self._named(None), post_commithook_properties=_bare())
+            table.delete(rows, commit_properties=self._named(name, None), post_commithook_properties=_bare())
             self._settled(table, name)
 
     def sweep(self, name: str) -> None:
@@ -206,7 +208,7 @@ class DeltaLog:
             due = state.filter(is_new & pc.field("doubtful_from").is_valid())
             if len(due):
                 self._rebased = pc.max(due["known_batch"]).as_py()
-                rebase(table, due, self._named(self._rebased, "-clocks"), _bare())
+                rebase(table, due, self._named("readings", self._rebased, "-clocks"), _bare())
                 self._settled(table, "readings")
 
     def replace_states(self) -> None:
@@ -301,7 +303,7 @@ class DeltaLog:
         if target:
             small = {path: size for path, size in sizes.items() if size < target}
             actions = merged(table, name, small, self._root, self._location, MAGNITUDES[-1])
-            self._commit(name, actions, self._named(None))
+            self._commit(name, actions, self._named(name, None))
         self._clean(table, name, _KEPT_HOURS)
         del self._open[name]
 
@@ -334,7 +336,7 @@ class DeltaLog:
             mode="overwrite",
             schema_mode="overwrite",
             storage_options=self._location.options,
-            commit_properties=self._named(number),
+            commit_properties=self._named(name, number),
             post_commithook_properties=_bare(),
         )
         self._has[name] = number
@@ -345,12 +347,18 @@ class DeltaLog:
             self._settled(written, name)
             self._clean(written, name, _STATE_KEPT_HOURS)
 
-    def _named(self, number: int | None, what: str = "", note: Mapping[str, str] | None = None) -> CommitProperties:
+    def _named(
+        self, name: str, number: int | None, what: str = "", note: Mapping[str, str] | None = None
+    ) -> CommitProperties:
         from deltalake import CommitProperties, Transaction
+
+        table = self._table(name)
+        before = {} if table is None else {PREVIOUS: self._location.entry_digest(name, table.version())}
 
         named = [] if number is None else [Transaction(self._ingest + what, number)]
         named.append(Transaction(self._ingest + WRITER, self.run))
-        return CommitProperties(app_transactions=named, custom_metadata={RUN: str(self.run), **(note or {})})
+        said = {RUN: str(self.run), **{key: value for key, value in before.items() if value}, **(note or {})}
+        return CommitProperties(app_transactions=named, custom_metadata=said)
 
 
 def _bare() -> PostCommitHookProperties:

@@ -31,6 +31,7 @@ from covey.adapters.objects.folder import DirectoryStore
 from covey.adapters.objects.location import READER_PATIENCE
 from covey.errors import StorageError
 from covey_ingest.committer.committed import batch_folder, folder_numbers
+from covey_ingest.committer.file_names import digest_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -43,6 +44,9 @@ NOTED = "deletions.json"
 
 RUN = "covey.run"
 """What an entry of ours begins with: the number of its run."""
+
+PREVIOUS = "covey.previous"
+"""In an entry of ours: `<version>:<digest>` of the entry before it, of tables in a folder."""
 
 WRITER = "-writer"
 """Added to the name of the tables, for the number of a run: the last line of each entry of ours."""
@@ -216,6 +220,9 @@ class TableLocation(Protocol):
     def mend(self, table: str) -> None:
         """Remove what a power cut has torn in a log (rule 3)."""
 
+    def entry_digest(self, table: str, version: int) -> str:
+        """Return what the next entry of a log says of this one, or nothing."""
+
     def tidy(self, table: str) -> None:
         """Remove all empty folders that earlier runs have left of a table."""
 
@@ -267,6 +274,11 @@ class Folder:
             except (OSError, pa.ArrowInvalid):
                 checkpoint.unlink()
                 (log / "_last_checkpoint").unlink(missing_ok=True)
+
+    def entry_digest(self, table: str, version: int) -> str:
+        """Return the version and the digest of an entry, where the log still has it."""
+        entry = self._log(table) / f"{version:020}.json"
+        return f"{version}:{digest_of(entry)}" if entry.exists() else ""
 
     def tidy(self, table: str) -> None:
         """Remove empty folders of micro-batches but for the newest ones. Lists them all."""
@@ -330,6 +342,10 @@ class Bucket:
 
     def mend(self, table: str) -> None:
         """Do nothing: an object is there whole or not at all."""
+
+    def entry_digest(self, table: str, version: int) -> str:  # noqa: ARG002 - the store has checksums
+        """Return nothing."""
+        return ""
 
     def tidy(self, table: str) -> None:
         """Do nothing: there are no folders."""

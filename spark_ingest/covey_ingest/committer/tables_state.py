@@ -4,8 +4,8 @@
                                     `offset.json` up to where the vault is in the tables
 
 1. It is one object, stored whole after its micro-batch is committed: a run finds all of one moment or none of it.
-2. It is derived from the tables. The next run reads later micro-batches from the tables (`tables`); without any state
-   it reads all of them.
+2. It is derived from the tables. The next run reads later micro-batches from the tables (`tables`); without any state,
+   or with a damaged one, it reads all of them.
 3. The newest one is kept. Files are merged after it has been stored, and never those of later micro-batches, for which
    the next run asks by name.
 """
@@ -13,15 +13,26 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
-from covey.errors import StorageError
 from covey_ingest.committer.table_locations import TableLocation
 
 _FOLDER = "state"
 _OFFSET = "offset.json"
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    ValueError,
+    EOFError,
+    KeyError,
+    RuntimeError,  # and NotImplementedError
+    FileNotFoundError,
+)
+"""What zipfile and json raise for whatever a disk makes of an archive."""
 _KEPT = (".numbers", ".ordered", ".failed", "clocks", "devices", "gaps", "members", "covey-manifests")
 
 
@@ -48,6 +59,7 @@ def put(location: TableLocation, root: Path, number: int, run: int, offset: dict
 def fetch(location: TableLocation, root: Path, done: int) -> tuple[int, dict[str, Any]]:
     """Lay the newest state up to a micro-batch into a folder; return its number, or -1, and its offset.
 
+    A damaged one is removed (rule 2).
     Later ones are removed: the logs were restored from a backup, and will have other micro-batches of these numbers.
 
     Raises:
@@ -66,12 +78,21 @@ def fetch(location: TableLocation, root: Path, done: int) -> tuple[int, dict[str
         with zipfile.ZipFile(packed) as archive:
             archive.extractall(root)
         offset = json.loads((root / _OFFSET).read_bytes())
-    except (zipfile.BadZipFile, ValueError, FileNotFoundError) as error:
-        raise StorageError(
-            f"{location.name}/{found[-1]} is damaged", hint="delete it; Covey rebuilds it from the tables"
-        ) from error
-    packed.unlink()
+    except _DAMAGED:
+        for name in (*_KEPT, _OFFSET):
+            _remove(root / name)
+        location.store.discard([found[-1]])
+        return -1, {}
+    finally:
+        packed.unlink()
     return _number_of(found[-1]), dict(offset)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _number_of(key: str) -> int:

@@ -6,10 +6,13 @@
 3. Tables are not repaired. Everything in them comes from the vault: they are made again, in another folder.
 4. An engine reads a file each minute, the next in turn, of tables in a folder. Object stores have checksums of their
    own, and charge for what is read.
+5. An entry of a log is attested by the one after it (rule 8 of `delta_log`); of the last one alone, it is checked
+   whether it can be read.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,10 +22,12 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
 
+from covey.adapters.objects.cloud import brief
 from covey_ingest.committer.delta_files import sizes_of
 from covey_ingest.committer.file_names import digest_of, named_digest
-from covey_ingest.committer.table_locations import Folder, TableLocation, open_table
+from covey_ingest.committer.table_locations import PREVIOUS, Folder, TableLocation, open_table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 REBUILD_HINT = "run 'covey tables run' into a new folder, which makes all tables again from the vault"
 
 ROUNDS_SECONDS = 60.0
+_NOT_AS_WRITTEN = "its content is not what was written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +57,51 @@ def verified(location: TableLocation, names: Iterable[str]) -> Iterator[TableFil
         StorageError: the location refused, or was not reached.
     """
     for name in names:
-        table = open_table(location, name)
+        try:
+            yield from _damaged_entries(location, name)
+            table = open_table(location, name)
+        except (DeltaError, OSError) as error:
+            yield TableFile(name, "_delta_log", 0, has_digest=False, problem=f"it cannot be read: {brief(error)}")
+            continue
         if table is not None:
             for path, size in sorted(sizes_of(table).items()):
                 found = _verified_file(location, name, path, size)
                 if not found.problem or _is_listed(table, path):
                     yield found
+
+
+def _damaged_entries(location: TableLocation, name: str) -> Iterator[TableFile]:
+    """Yield entries of a log in a folder that are not what the entry after them says (rule 5)."""
+    folder = Path(location.uri(name), "_delta_log")
+    if not isinstance(location, Folder) or not folder.is_dir():
+        return
+    entries = sorted(folder.glob("[0-9]*.json"))
+    damaged = {entry for entry in entries if not _is_json(entry)}
+    for entry in {*entries} - damaged:
+        version, _, digest = _said_of_previous(entry).partition(":")
+        before = folder / f"{int(version or -1):020}.json"
+        if before in entries and digest_of(before) != digest:
+            damaged.add(before)
+    for entry in sorted(damaged):
+        if entry.exists():
+            yield TableFile(
+                name, f"_delta_log/{entry.name}", entry.stat().st_size, has_digest=True, problem=_NOT_AS_WRITTEN
+            )
+
+
+def _is_json(entry: Path) -> bool:
+    try:
+        return all(isinstance(json.loads(line), dict) for line in entry.read_bytes().splitlines())
+    except (ValueError, FileNotFoundError):
+        return False
+
+
+def _said_of_previous(entry: Path) -> str:
+    for line in entry.read_bytes().splitlines():
+        said = json.loads(line).get("commitInfo", {}).get(PREVIOUS)
+        if said is not None:
+            return str(said)
+    return ""
 
 
 class Rounds:
@@ -100,7 +145,7 @@ def _problem(file: Path, size: int, digest: str | None) -> str:
     if there != size:
         return f"it has {there} B instead of {size} B"
     if digest is not None:
-        return "" if digest_of(file) == digest else "its content is not what was written"
+        return "" if digest_of(file) == digest else _NOT_AS_WRITTEN
     try:
         with pq.ParquetFile(file) as content:
             for _ in content.iter_batches():

@@ -36,6 +36,10 @@ def _cut(content: bytearray, chance: random.Random) -> None:
     del content[chance.randrange(len(content)) :]
 
 
+def _empty(content: bytearray, _: random.Random) -> None:
+    content.clear()
+
+
 _DAMAGE: tuple[Damage, ...] = (_flip, _zero, _cut)
 
 
@@ -124,6 +128,28 @@ def test_an_engine_finds_damage_by_itself(driver: Driver, monkeypatch: pytest.Mo
         found = [each for _ in range(80) if (each := tables.keep_in_time()) is not None]
     assert {Path(each.path).name for each in found} == {file.name}
     assert len(found) > 1, "round after round"
+
+
+@pytest.mark.parametrize("how", [*_DAMAGE, _empty])
+def test_a_damaged_entry_of_a_log_is_found(driver: Driver, capsys: pytest.CaptureFixture[str], how: Damage) -> None:
+    """All but the last are attested by the next. An empty one would pass for an entry that changed nothing."""
+    for seed, table in enumerate(("readings", "losses", "rollups")):
+        entry = sorted(Path(driver.location, table, "_delta_log").glob("*.json"))[-2]
+        sound = entry.read_bytes()
+        _damage(entry, how, seed)
+        found = {f"{each['table']}/{each['path']}" for each in _verify(driver.location, capsys, code=1)["damaged"]}
+        assert f"{table}/_delta_log/{entry.name}" in found
+        entry.write_bytes(sound)
+    assert _verify(driver.location, capsys, code=0)["damaged"] == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_damaged_state_is_made_again_from_the_tables(driver: Driver, seed: int) -> None:
+    [state] = Path(driver.location, "state").iterdir()
+    _damage(state, random.Random(seed).choice((*_DAMAGE, _empty)), seed)
+    driver.run(6)
+    (device,) = DeltaTable(f"{driver.location}/devices").to_pyarrow_table().to_pylist()
+    assert (device["messages"], device["readings"], device["open_gaps"]) == (6, 12, 0)
 
 
 def test_tables_in_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
