@@ -1,4 +1,4 @@
-"""The bytes that this process has written to storage, as Linux counts them.
+"""The bytes that this process, or one of its threads, has written to storage, as Linux counts them.
 
 `write_bytes` of /proc/self/io grows by a whole page (4 KiB) each time that this process changes a page which the disk
 already has; what a truncation spares the disk is `cancelled_write_bytes`. It includes all files of the process. It does
@@ -8,9 +8,19 @@ rewrites by itself.
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 _COUNTS = Path("/proc/self/io")
+_BLOCK_BYTES = 512
+
+
+def written_by_thread() -> int:
+    """Return the bytes that this thread has written since its start: the same count, in a microsecond.
+
+    Linux counts a page for the thread that changes it. What a truncation spares the disk is included.
+    """
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_oublock * _BLOCK_BYTES
 
 
 class ProcessWrites:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from covey.adapters.process_writes import written_by_thread
 from covey.adapters.sqlite.file.reserved_space import ReservedSpace
 from covey.errors import ConstraintError, CoveyError, DamagedStateError, DiskFullError, StorageError, hint_of_errno
 
@@ -53,6 +54,9 @@ class Database:
         """Whether it is looked once, for all that follows, if somebody else has written (`reading`)."""
         self._overwrote = False
         """Whether the log may still hold what was overwritten since it was folded."""
+        self.written_bytes = 0
+        """What this connection's transactions have written to storage, with the folding of the log that they cause."""
+        self.count_written = written_by_thread
         self._reserved = reserved
         self._version = 0
         """`PRAGMA data_version` when what is remembered for longer was last known to hold."""
@@ -110,6 +114,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Open a write transaction; commit durably at the end, roll back on any exception."""
+        written_before = self.count_written()
         try:
             self.lean = self._reserved is not None and not self._reserved.suffices(self._unused_bytes)
             self.run("BEGIN IMMEDIATE")
@@ -140,6 +145,7 @@ class Database:
             raise
         if self._overwrote:
             self._fold_what_was_overwritten()
+        self.written_bytes += self.count_written() - written_before
         for change in changes:
             change()
 

@@ -202,6 +202,9 @@ class WrittenStatus:
     bytes: Count
     seconds: Annotated[Count, Says(description="running time in which they were written")]
     bytes_per_day: Annotated[Count | None, Says(description="average; null: counted for less than a day")]
+    database_bytes: Annotated[
+        Count, Says(description="of these, what the loop wrote to the state database: outbox, inbox, history, counters")
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from covey.adapters.files import replace_durably
 from covey.adapters.sqlite.content import DAMAGED_FILES
 from covey.app.checks.documents import Status
 from covey.app.content.status import NEARBY_BYTES, NEARBY_FILES
-from covey.app.device.storage_writes import WRITTEN_COUNTER
+from covey.app.device.storage_writes import DATABASE_COUNTER, WRITTEN_COUNTER
 from covey.app.documents import to_json
 from covey.app.loop.link_windows import RESTING
 from covey.core.actions.results import IN_WORDS
@@ -121,6 +121,13 @@ def families(status: Status) -> Iterator[Family]:
         "counter",
         "Bytes that the agent has written to storage, as Linux counts them in pages of 4 KiB",
         [({}, counters.get(WRITTEN_COUNTER, 0))],
+        "bytes",
+    )
+    yield Family(
+        "covey_written_database_bytes",
+        "counter",
+        "Of these, the bytes that the agent's loop has written to the state database",
+        [({}, counters.get(DATABASE_COUNTER, 0))],
         "bytes",
     )
     for name, meaning in (

@@ -249,7 +249,7 @@ def _in_order(counted: Mapping[str, int]) -> dict[str, int]:
 
 def _written(device: Device) -> WrittenStatus | None:
     found = lately_written(device.store)
-    return None if found is None else WrittenStatus(found.bytes, found.seconds, found.per_day)
+    return None if found is None else WrittenStatus(found.bytes, found.seconds, found.per_day, found.database_bytes)
 
 
 def _mailboxes(device: Device) -> tuple[dict[DeviceKey, tuple[str, ...]], MailboxStatus | None]:

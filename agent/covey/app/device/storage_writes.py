@@ -4,7 +4,8 @@
    clock that jumps changes nothing.
 2. Noting a count is itself a commit of some 8 kB. So it is noted when `WRITES_NOTED_BYTES` more were written, when a
    day is over, or when the agent stops. A power cut loses what was not noted: the result is a little too low.
-3. The last `_SPANS` spans of a day of running time are kept, so that a change of settings shows within a week.
+3. The loop's transactions on the state database (outbox, inbox, history) are counted separately, too.
+4. The last `_SPANS` spans of a day of running time are kept, so that a change of settings shows within a week.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from covey.core.now import Now
 
 WRITTEN_COUNTER = "written_bytes"
+DATABASE_COUNTER = "written_database_bytes"
 _CONDITION = "written"
 _SPANS = 7
 _DAY_S = 86_400
@@ -29,10 +31,16 @@ _DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class WrittenBytes:
-    """Bytes written while an agent ran for so many seconds."""
+    """Bytes written while an agent ran for so many seconds, and those of them that the state database took."""
 
     bytes: int
     seconds: int
+    database_bytes: int = 0
+
+    def __add__(self, other: WrittenBytes) -> WrittenBytes:
+        return WrittenBytes(
+            self.bytes + other.bytes, self.seconds + other.seconds, self.database_bytes + other.database_bytes
+        )
 
     @property
     def per_day(self) -> int | None:
@@ -43,13 +51,13 @@ class WrittenBytes:
 def lately_written(store: SqliteStore) -> WrittenBytes | None:
     """Return what was written in the last week that agents ran on this state; None if nothing was counted."""
     spans = _spans(store)
-    return WrittenBytes(sum(span.bytes for span in spans), sum(span.seconds for span in spans)) if spans else None
+    return sum(spans, WrittenBytes(0, 0)) if spans else None
 
 
 def _spans(store: SqliteStore) -> list[WrittenBytes]:
     value, _ = store.conditions.values().get(_CONDITION, ("[]", 0))
     try:
-        return [WrittenBytes(int(amount), int(seconds)) for amount, seconds in json.loads(value)]
+        return [WrittenBytes(*map(int, span)) for span in json.loads(value)]
     except (ValueError, TypeError):  # a damaged row: counting starts again
         return []
 
@@ -84,13 +92,15 @@ class StorageWrites:
         return (now.monotonic_us - self._noted_us) // 1_000_000
 
     def _note(self, amount: int, now: Now) -> None:
-        seconds = self._seconds(now)
+        seconds, database = self._seconds(now), self._store.database.written_bytes
         with self._store.transaction():
             *older, newest = _spans(self._store) or [WrittenBytes(0, 0)]
             spans = [*older, newest] if newest.seconds < _DAY_S else [*older, newest, WrittenBytes(0, 0)]
-            spans[-1] = WrittenBytes(spans[-1].bytes + amount, spans[-1].seconds + seconds)
-            value = json.dumps([(span.bytes, span.seconds) for span in spans[-_SPANS:]])
+            spans[-1] += WrittenBytes(amount, seconds, min(database, amount))
+            value = json.dumps([(span.bytes, span.seconds, span.database_bytes) for span in spans[-_SPANS:]])
             self._store.conditions.set(_CONDITION, value, now.wall_us)
             self._store.counters.count(WRITTEN_COUNTER, amount)
+            self._store.counters.count(DATABASE_COUNTER, min(database, amount))
         self._writes.note(amount)
+        self._store.database.written_bytes -= database
         self._noted_us += seconds * 1_000_000

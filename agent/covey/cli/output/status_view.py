@@ -45,10 +45,15 @@ def thinned_text(counters: Mapping[str, int]) -> str:
 
 def _written(written: WrittenStatus) -> str:
     """Say how much the agent writes to storage."""
+    share = f"{100 * written.database_bytes // written.bytes} % to the database" if written.bytes else ""
     if written.bytes_per_day is None:
-        return f"{size_text(written.bytes)} to storage in {duration(written.seconds)}"
-    days = round(written.seconds / DAY_S)
-    return f"{size_text(written.bytes_per_day)} a day to storage (last {count(days, 'day')} of running)"
+        said = f"{size_text(written.bytes)} to storage in {duration(written.seconds)}"
+        return f"{said} ({share})" if share else said
+    period = f"last {count(round(written.seconds / DAY_S), 'day')} of running"
+    return (
+        f"{size_text(written.bytes_per_day)} a day to storage, {size_text(30 * written.bytes_per_day)} in 30 days "
+        f"({'; '.join(filter(None, (share, period)))})"
+    )
 
 
 def overview(status: Status) -> Iterator[str]:

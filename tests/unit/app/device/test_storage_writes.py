@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.process_writes import ProcessWrites
-from covey.app.device.storage_writes import WRITTEN_COUNTER, StorageWrites, WrittenBytes, lately_written
+from covey.adapters.process_writes import ProcessWrites, written_by_thread
+from covey.app.device.storage_writes import (
+    DATABASE_COUNTER,
+    WRITTEN_COUNTER,
+    StorageWrites,
+    WrittenBytes,
+    lately_written,
+)
 from covey.core.now import Now
 from covey.limits.storage import WRITES_NOTED_BYTES
 from tests.fleet import Device
@@ -23,6 +29,8 @@ class _Machine:
         self.wrote(0)
         self.device = Device("ann", folder)
         self.store = self.device.store
+        self.written_by_loop = 0
+        self.store.database.count_written = lambda: self.written_by_loop
         self.hours = 0
         self.writes = ProcessWrites(self.counts)
         self.role = StorageWrites(self.store, self.writes, self.now)
@@ -96,6 +104,32 @@ def test_pending_write_counts_are_stored_at_the_end(machine: _Machine) -> None:
     machine.wrote(150)
     restarted.stop(machine.device.node, machine.now)
     assert lately_written(machine.store) == WrittenBytes(150, 2 * _HOUR_S)
+
+
+def test_the_share_of_the_database_is_counted_once(machine: _Machine) -> None:
+    def commit(size: int) -> None:
+        with machine.store.transaction():
+            machine.store.counters.count("something")
+            machine.written_by_loop += size
+
+    commit(300)
+    machine.written_by_loop += 5_000  # outside of a transaction: another file
+    commit(100)
+    machine.hour(10_000)
+    machine.role.stop(machine.device.node, machine.now)
+    assert lately_written(machine.store) == WrittenBytes(10_000, _HOUR_S, 400)
+    commit(50)
+    machine.hour(10_100)
+    machine.role.stop(machine.device.node, machine.now)
+    assert lately_written(machine.store) == WrittenBytes(10_100, 2 * _HOUR_S, 450)
+    assert machine.store.counters.values()[DATABASE_COUNTER] == 450
+
+
+def test_this_kernel_counts_what_a_thread_writes(tmp_path: Path) -> None:
+    before = written_by_thread()
+    (tmp_path / "file").write_bytes(bytes(100_000))
+    in_memory = written_by_thread() == before  # tmpfs
+    assert in_memory or written_by_thread() - before >= 100_000
 
 
 def test_writes_that_a_truncation_spared_the_disk_do_not_count(machine: _Machine) -> None:

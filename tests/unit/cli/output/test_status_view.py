@@ -52,8 +52,12 @@ def test_the_results_of_orders_fit_one_line() -> None:
 @pytest.mark.parametrize(
     ("written", "line"),
     [
-        (WrittenStatus(1_200_000, 600, None), "written  1.1 MiB to storage in 10 min"),
-        (WrittenStatus(70_000_000, 604_800, 10_000_000), "written  9.5 MiB a day to storage (last 7 days of running)"),
+        (WrittenStatus(0, 600, None, 0), "written  0 B to storage in 10 min"),
+        (WrittenStatus(1_200_000, 600, None, 600_000), "written  1.1 MiB to storage in 10 min (50 % to the database)"),
+        (
+            WrittenStatus(70_000_000, 604_800, 10_000_000, 63_000_000),
+            "written  9.5 MiB a day to storage, 286.1 MiB in 30 days (90 % to the database; last 7 days of running)",
+        ),
     ],
 )
 def test_the_wear_of_a_card_in_a_line(written: WrittenStatus, line: str) -> None:
