@@ -230,9 +230,9 @@ class OpenedDevice:
             yield blob_of(rows[0])
 
     def delete(self, identifier: int) -> None:
-        """Take a blob out of the inbox."""
-        with self._device.store.transaction():
-            self._device.store.inbox.consume(identifier)
+        """Take a blob out of the inbox, durably."""
+        inbox = self._device.store.inbox
+        self._commit(lambda _node, _now: inbox.consume(identifier), 0)
 
     def history(self, query: HistoryQuery, *, follow: bool = False) -> Iterator[HistoryEntry]:
         """Yield what is wanted of a group's history, then perhaps what comes."""

@@ -1,7 +1,7 @@
 """The local API's service: answers requests by `DeviceApi` on the agent's own state.
 
-The agent's loop queues what clients publish and send: requests that come at about the same time share a commit, and
-each is answered after it (`app/device/shared_commits.py`). All other requests open the store as a command would, and do
+The agent's loop queues what clients publish and send, and deletes what they have taken: requests that come at about the
+same time share a commit, and each is answered after it (`app/device/shared_commits.py`). All other requests open the store as a command would, and do
 not need the loop. The operations stand in `operations.py`; `GET /openapi.json` describes them. A blob comes again until
 the client, which then has it durably, deletes it.
 """
@@ -225,8 +225,7 @@ class _Answers:
         return _document(SetPreference(said))
 
     def _delete_blob(self, request: Request) -> Answer:
-        with self._opened() as device:
-            OpenedDevice(device).delete(int(request.matched[0]))
+        self._shared.delete(int(request.matched[0]))
         return _document(Deleted())
 
 

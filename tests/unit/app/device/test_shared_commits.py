@@ -6,13 +6,16 @@ import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from covey.adapters.sqlite.file.high_water_file import HighWaterFile
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
+from covey.app.api.opened_device import OpenedDevice
 from covey.app.device.shared_commits import SharedCommits, Work
 from covey.core.ids import DeviceKey, Incarnation, Place
 from covey.core.link.queued import MessageClass
@@ -21,7 +24,7 @@ from covey.core.now import Now
 from covey.errors import DiskFullError, OutboxFullError, TransientError, UnknownGroupError
 from covey.limits.storage import SHARED_COMMIT_BYTES
 from covey.limits.units import MIB
-from tests.fleet import START, Device, found, identity
+from tests.fleet import START, Device, carry, found, identity
 from tests.powercut import HIGH_WATER, recorded
 from tests.waiting import wait_until
 
@@ -48,7 +51,8 @@ class _Agent:
 
     def __init__(self, folder: Path, callers: ThreadPoolExecutor) -> None:
         self.ann = Device("ann", folder, opens=_FillingStore)
-        self.group_id = found(self.ann, Device("ben", folder))
+        self.ben = Device("ben", folder)
+        self.group_id = found(self.ann, self.ben)
         self.store = self.ann.store
         assert isinstance(self.store, _FillingStore)
         self.wakes: list[None] = []
@@ -57,8 +61,12 @@ class _Agent:
 
     def call(self, work: Work, size: int = 0) -> Future[int]:
         """Have a program call; return when the loop can take its request."""
+        return self.submit(lambda: self.commits.commit(work, size))
+
+    def submit(self, call: Callable[[], int | None]) -> Future[Any]:
+        """Have a program make a call that has one request; return when the loop can take it."""
         before = self.commits.waiting
-        future = self._callers.submit(self.commits.commit, work, size)
+        future = self._callers.submit(call)
         wait_until(lambda: self.commits.waiting > before, "the request waits")
         return future
 
@@ -106,6 +114,21 @@ def test_callers_share_a_commit_and_are_answered_after_it(agent: _Agent) -> None
     assert agent.written - before == 1
     assert agent.queued - queued == _CALLERS
     assert len(agent.wakes) == 1
+
+
+def test_programs_that_take_messages_share_a_commit(agent: _Agent) -> None:
+    for _ in range(_CALLERS):
+        agent.ben.blob(agent.group_id, b"content")
+    carry(agent.ben, agent.ann)
+    opened = OpenedDevice(cast("Any", agent.ann), agent.commits.commit)
+    before = agent.written
+    calls = [agent.submit(partial(opened.delete, row[0])) for row in agent.store.inbox.arrived(_CALLERS)]
+    assert len(agent.store.inbox.arrived(_CALLERS)) == _CALLERS
+    agent.turn()
+    for call in calls:
+        call.result(60)
+    assert agent.store.inbox.arrived(1) == []
+    assert agent.written - before == 1
 
 
 def test_no_caller_is_answered_before_the_sync(agent: _Agent) -> None:

@@ -86,9 +86,10 @@ class Inbox:
         if rows:
             self._database.run("UPDATE device SET inbox_bytes = inbox_bytes - ?", (sum(size for (size,) in rows),))
 
-    def consume(self, identifier: int) -> None:
-        """Forget a blob that the application has taken; another process may have done so."""
+    def consume(self, identifier: int) -> int:
+        """Forget a blob that the application has taken; return how many that were: another process may have done so."""
         with self._database.leaving_no_copies():
             rows = self._database.run("DELETE FROM inbox WHERE id = ? RETURNING length(body)", (identifier,))
         for (size,) in rows:
             self._database.run("UPDATE device SET inbox_bytes = inbox_bytes - ?", (size,))
+        return len(rows)
