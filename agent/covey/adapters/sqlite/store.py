@@ -267,8 +267,8 @@ class SqliteStore:
 
     @property
     def changes(self) -> int:
-        """How many rows this connection has written, within the open transaction or before it."""
-        return self.database.connection.total_changes
+        """How many rows this connection has written, or will write for numbers that were allocated, since it opened."""
+        return self.database.connection.total_changes + self.outbox_growth.allocated
 
     def after_commit(self, change: Callable[[], None]) -> None:
         self.database.after_commit(change)

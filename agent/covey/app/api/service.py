@@ -1,9 +1,9 @@
 """The local API's service: answers requests by `DeviceApi` on the agent's own state.
 
 The agent's loop queues what clients publish and send, and deletes what they have taken: requests that come at about the
-same time share a commit, and each is answered after it (`app/device/shared_commits.py`). All other requests open the store as a command would, and do
-not need the loop. The operations stand in `operations.py`; `GET /openapi.json` describes them. A blob comes again until
-the client, which then has it durably, deletes it.
+same time share a commit, and each is answered after it (`app/device/shared_commits.py`). All other requests open the
+store as a command would, and do not need the loop. The operations stand in `operations.py`; `GET /openapi.json`
+describes them. A blob comes again until the client, which then has it durably, deletes it.
 """
 
 from __future__ import annotations

@@ -173,6 +173,21 @@ def test_a_call_refused_while_writing_fails_alone(agent: _Agent, error: Exceptio
     assert agent.written - before == 1
 
 
+def test_a_call_refused_after_it_took_a_number_leaves_no_hole(agent: _Agent) -> None:
+    def refused(_node: Node, _now: Now) -> int:
+        agent.store.outbox.allocate(agent.ben.key)
+        raise OutboxFullError("full")
+
+    good, bad, last = agent.call(agent.send), agent.call(refused), agent.call(agent.send)
+    while agent.turn() is not None:
+        pass
+    assert (good.result(60), last.result(60)) == (1, 1)
+    with pytest.raises(OutboxFullError):
+        bad.result(60)
+    places = [place for place, _ in agent.store.outbox.queued(agent.ben.key, Place(0), 10, MIB)]
+    assert places == list(range(places[0], places[0] + len(places)))
+
+
 def test_a_disk_that_refuses_the_commit_is_reported_to_all_and_to_the_loop(agent: _Agent) -> None:
     queued = agent.queued
     calls = [agent.call(agent.send) for _ in range(2)]

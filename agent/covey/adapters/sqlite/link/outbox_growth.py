@@ -50,6 +50,8 @@ class OutboxGrowth:
     """Allocates numbers, and keeps what is queued under them until it is written."""
 
     def __init__(self, database: Database) -> None:
+        self.allocated = 0
+        """How many numbers were allocated since the start, also those of transactions that were rolled back."""
         self._database = database
         self._queues: dict[DeviceKey, _Growing] = {}
         self._bytes: Counter[MessageClass] = Counter()
@@ -62,6 +64,7 @@ class OutboxGrowth:
         """Return the next (seq, link_seq) for a recipient."""
         queue = self._queue(recipient)
         seq, place = self._next_seq, queue.next_place
+        self.allocated += 1
         self._next_seq += 1
         queue.next_place += 1
         self._write_outside()
