@@ -112,7 +112,7 @@ class Collector:
         else:
             taken[link_seq] = kind, body
             if kind == messages.TELEMETRY:
-                self.readings += cbor.decode(body, 4096)[1][5]
+                self.readings += readings_of(body)
             if kind == messages.LOSS:
                 reason, places, numbers, *earlier = cbor.decode(body, 2560)
                 assert reason == (messages.DAMAGED if earlier else messages.OUTBOX_FULL), "reason"
@@ -183,14 +183,30 @@ class Collector:
 
 def counters_of(body):
     """Return the values of the first series of a batch (docs/protocol/core.md, section 11)."""
-    columns = cbor.decode(cbor.decode(body, 4096)[1][8], 4096)
-    first, width, planes = columns[2]
-    count = len(planes) // width
-    values = [first]
-    for i in range(1, columns[0][0][4]):
-        difference = sum([planes[plane * count + i] << 8 * plane for plane in range(width)])
-        values.append(values[-1] + difference - (difference >> 8 * width - 1 << 8 * width))
+    columns = cbor.decode(cbor.decode(body, 4096)[1][7], 4096)
+    count = varints_of(columns[0][1:])[0]
+    values = varints_of(columns[2])[:count]
+    for i in range(1, count):
+        values[i] += values[i - 1]
     return values
+
+
+def readings_of(body):
+    """Return how many numbers a batch has."""
+    _, _, numbers, *floats = cbor.decode(cbor.decode(body, 4096)[1][7], 4096)
+    return len(varints_of(numbers)) + len(b"".join(floats)) // 8
+
+
+def varints_of(raw):
+    """Return the integers of bytes that begin with varints."""
+    integers, number, shift = [], 0, 0
+    for octet in raw:
+        number |= (octet & 127) << shift
+        shift += 7
+        if octet < 128:
+            integers.append(number >> 1 ^ -(number & 1))
+            number = shift = 0
+    return integers
 
 
 class Gateway:

@@ -33,7 +33,8 @@ from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.uri import GROUP_URI_PREFIX
 from covey.core.presence.status import State
 from covey.core.settings.states import SettingState
-from covey.core.telemetry.batch import ALARM_KEY, DEFLATE, RAW, ClockKind, Kind
+from covey.core.telemetry.batch import ALARM_KEY, ClockKind, Kind
+from covey.core.telemetry.summaries import DEFLATE, RAW
 from covey.core.wire import announcement, cbor, envelope, message, topics
 from covey.core.wire.history_file import PartKind
 from covey.core.wire.message import LossReason, MessageType
@@ -155,7 +156,7 @@ def test_codes_that_people_read_are_listed() -> None:
 
 
 def test_codecs_and_states_of_a_firmware_are_listed() -> None:
-    assert _numbers("Codecs of batches") == {"RAW": RAW, "DEFLATE": DEFLATE}
+    assert _numbers("Codecs of summaries") == {"RAW": RAW, "DEFLATE": DEFLATE}
     for runtime in (updates, updating):
         listed = _numbers("States of a board's firmware")
         assert listed == {name: getattr(runtime, name) for name in listed}

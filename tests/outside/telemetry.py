@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -14,9 +15,10 @@ from tests.outside.primitives import BOOT_ID, UINT63, RefusedError, either, fits
 SYNCHRONISED, UNSYNCHRONISED, ASSERTED = range(3)
 _DECIMAL, _BOOLEAN, _FLOAT, _TEXT, _DATA = range(5)
 _NAME_BYTES, _UNIT_BYTES, _TEXT_BYTES, _MOST_SERIES = 128, 32, 4_096, 1_024
+_MOST_READINGS = 16_000
 _MAGNITUDE = 2**62
 _INT64 = range(-(2**63), 2**63)
-_BATCH = (1, BOOT_ID, range(3), UINT63, UINT63, range(16_001), range(2), range(524_289), bytes)
+_BATCH = (1, BOOT_ID, range(3), UINT63, UINT63, bytes, range(524_289), bytes)
 _TELEMETRY = (range(1, 2**63), _BATCH)
 _SUMMARISED = (
     list,
@@ -74,19 +76,76 @@ def read_telemetry(body: bytes) -> Batch:
     alarm = extensions.get(_ALARM, None)
     if alarm is not None and not fits(alarm, range(1, 256)):
         raise RefusedError("malformed", "alarm")
-    _, boot, clock, monotonic, wall, count, codec, inflated, packed = batch
-    columns = parsed(
-        inflate(packed, inflated) if codec else packed, (list, COLUMN, COLUMN, bytes, [either(str, bytes)])
-    )
-    if not codec and len(packed) != inflated:
-        raise RefusedError("malformed", "inflated")
-    series, times, numbers, floats, texts = columns
-    kinds = _kinds(series, count)
-    values = _values(kinds, series, numbers, floats, texts)
-    named = [(name, unit) for name, unit, _, _, length in series for _ in range(length)]
-    taken = integers(times, count)
-    readings = [Reading(*names, at, value) for names, at, value in zip(named, taken, values, strict=True)]
+    _, boot, clock, monotonic, wall, names, inflated, packed = batch
+    columns = parsed(inflate(packed, inflated) if inflated else packed, list)
+    columns += [b"", []][len(columns) - 3 :] if 3 <= len(columns) < 5 else []
+    if not fits(columns, (bytes, bytes, bytes, bytes, [either(str, bytes)])):
+        raise RefusedError("malformed", "columns")
+    shape, times, numbers, floats, texts = columns
+    named = parsed(names, [str])
+    series, own = _shaped(named, shape)
+    kinds = _kinds(series, None)
+    anchor = wall if clock == ASSERTED else monotonic
+    steps = list(accumulate(_varints(times, sum(own))))
+    written = list(accumulate(steps, initial=anchor))[1:]
+    taken, begin = list[int](), 0
+    for each, length in zip(series, own, strict=True):
+        begin += length
+        taken += written[begin - each[-1] : begin]
+    whole, differences = list[int](), iter(_varints(numbers, sum(kind <= _BOOLEAN for kind in kinds)))
+    for _, _, kind, _, length in series:
+        if kind <= _BOOLEAN:
+            whole += accumulate(next(differences) for _ in range(length))
+    if any(abs(each) >= _MAGNITUDE for each in (*steps, *written, *whole)):
+        raise RefusedError("malformed", "running sum")
+    values = _values(kinds, series, whole, floats, texts)
+    readings = [
+        Reading(name, unit, at, value)
+        for (name, unit), at, value in zip(
+            [(name, unit) for name, unit, _, _, length in series for _ in range(length)], taken, values, strict=True
+        )
+    ]
     return Batch(number, boot, clock, monotonic, wall, readings, 0 if alarm is None else alarm if alarm <= 3 else 1)
+
+
+def _shaped(named: list[str], shape: bytes) -> tuple[list[Any], list[int]]:
+    """Return the series, and of each how many times of its own it has: none if they are its neighbour's."""
+    series, own = list[Any](), list[int]()
+    octets = iter(shape)
+    pairs = list(zip(named[::2], named[1::2], strict=False))
+    for head in octets:
+        kind, scale, as_before = head // 20, head % 20 // 2, head % 2
+        if as_before and not series:
+            raise RefusedError("malformed", "nothing before the first series")
+        count = series[-1][-1] if as_before else _varint(octets)
+        if len(series) == len(pairs) or kind > _DATA or count < 1:
+            raise RefusedError("malformed", "series")
+        series.append([*pairs[len(series)], kind, scale, count])
+        own.append(0 if as_before else count)
+    if 2 * len(series) != len(named) and len(named) <= 2 * _MOST_SERIES:
+        raise RefusedError("malformed", "names")
+    return series, own
+
+
+def _varint(octets: Iterator[int]) -> int:
+    """Return the next integer: seven bits of each byte, the lowest first; odd numbers are the negative ones."""
+    raw = bytearray()
+    for octet in octets:
+        raw.append(octet)
+        if octet < 0x80:
+            break
+    if not raw or raw[-1] > 0x7F or len(raw) > 9 or (len(raw) > 1 and not raw[-1]):
+        raise RefusedError("malformed", "varint")
+    number = sum((octet & 0x7F) << 7 * place for place, octet in enumerate(raw))
+    return -(number // 2) - 1 if number % 2 else number // 2
+
+
+def _varints(raw: bytes, count: int) -> list[int]:
+    octets = iter(raw)
+    found = [_varint(octets) for _ in range(count)]
+    if next(octets, None) is not None:
+        raise RefusedError("malformed", "varints")
+    return found
 
 
 class Summary(NamedTuple):
@@ -168,12 +227,15 @@ def inflate(packed: bytes, size: int) -> bytes:
     return content
 
 
-def _kinds(series: list[Any], count: int) -> list[int]:
+def _kinds(series: list[Any], count: int | None) -> list[int]:
     """Check the series, and return the kind of each reading."""
     if not all(fits(each, _SERIES) for each in series):
         raise RefusedError("malformed", "series")
     kinds = [kind for _, _, kind, _, _ in series]
-    if kinds != sorted(kinds) or sum(each[-1] for each in series) != count:
+    readings = sum(each[-1] for each in series)
+    if readings > _MOST_READINGS:
+        raise RefusedError("limit", "readings")
+    if kinds != sorted(kinds) or count not in {None, readings}:
         raise RefusedError("malformed", "order or count of series")
     if any(not name or (scale and kind != _DECIMAL) for name, _, kind, scale, _ in series):
         raise RefusedError("malformed", "name or scale")
@@ -195,9 +257,8 @@ def integers(column: list[Any], count: int) -> list[int]:
     return values[1:]
 
 
-def _values(kinds: list[int], series: list[Any], numbers: list[Any], floats: bytes, texts: list[Any]) -> list[Value]:
+def _values(kinds: list[int], series: list[Any], whole: list[int], floats: bytes, texts: list[Any]) -> list[Value]:
     scales = [scale for *_, scale, length in series for _ in range(length)]
-    whole = integers(numbers, sum(kind in {_DECIMAL, _BOOLEAN} for kind in kinds))
     values: list[Value] = [
         bool(number) if kind == _BOOLEAN else number if not scale else float(number) / 10.0**scale
         for kind, scale, number in zip(kinds, scales, whole, strict=False)

@@ -1,4 +1,4 @@
-"""Telemetry batches as a board writes them: docs/protocol/core.md, section 11, codec 0 (not compressed).
+"""Telemetry batches as a board writes them: docs/protocol/core.md, section 11, not compressed.
 
 A value is an integer with a scale (its decimal places, 0 to 9), or a float if `scale` is None: most ports have floats
 of 32 bits, which cannot hold 21.5 degrees exactly, and most sensors give integers anyway. Memory: some 16 bytes for
@@ -24,35 +24,28 @@ _BODY_BYTES_MAX = const(2_560)  # leaves a message below 4 KiB after signing, pa
 _NAME_BYTES_MAX = const(128)
 _UNIT_BYTES_MAX = const(32)
 _HEAD_BYTES = const(90)
-_SERIES_BYTES = const(12)
+_SERIES_BYTES = const(8)
 _NUMBER_MAX = const(1 << 53)  # with decimal places, as they become doubles
 _WHOLE_MAX = const(1 << 61)
 
 
-class _Range:
-    """The lowest and the highest of some numbers: no difference between two of them is greater than theirs."""
-
-    def __init__(self):
-        self.low = self.high = None
-
-    def width_with(self, value):
-        """Return how many bytes a difference takes, one more number counted."""
-        if self.low is None:
-            return 1
-        return _width(max(self.high, value) - min(self.low, value))
-
-    def take(self, value):
-        """Count one more number."""
-        if self.low is None:
-            self.low = self.high = value
-        self.low, self.high = min(self.low, value), max(self.high, value)
+def _varint(out, number):
+    """Append an integer: seven bits a byte, the lowest first; odd numbers are the negative ones."""
+    number = number << 1 if number >= 0 else ~number << 1 | 1
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
 
 
-def _width(value):
-    width = 1
-    while value >= 1 << 8 * width - 1:
-        width *= 2
-    return width
+def _size_of(number):
+    """Return how many bytes an integer takes."""
+    number = number << 1 if number >= 0 else ~number << 1 | 1
+    size = 1
+    while number > 127:
+        number >>= 7
+        size += 1
+    return size
 
 
 class Batch:
@@ -62,9 +55,9 @@ class Batch:
         self._size_max = min(size_max, _BODY_BYTES_MAX)
         self._series = []  # [name, unit, kind, scale, count, times, values]; a board's dictionaries have no order
         self._places = {}  # of series by (kind, name, unit, scale)
-        self._size = _HEAD_BYTES  # without times and numbers
-        self._times, self._numbers = _Range(), _Range()
-        self.count = self._decimals = 0
+        self._size = _HEAD_BYTES  # without times
+        self._earliest = self._latest = None  # of the times
+        self.count = 0
         self.opened_us = None
 
     def add(self, name, unit, scale, value, now_us):
@@ -88,22 +81,22 @@ class Batch:
         most = _NUMBER_MAX if scale else _WHOLE_MAX
         if value - value != 0 or kind == _DECIMAL and not -most < value < most:
             raise ValueError("not finite, or too large")
-        decimals = self._decimals + (kind == _DECIMAL)
-        width = self._numbers.width_with(value) if kind == _DECIMAL else 8
-        size += 8 * (kind == _FLOAT)
-        columns = (self.count + 1) * self._times.width_with(now_us) + decimals * width
-        if size + columns > self._size_max:
+        if kind == _DECIMAL:
+            kept = None if place is None else self._series[place]
+            size += _size_of(value - (kept[6][kept[4] - 1] if kept and kept[4] else 0))
+        else:
+            size += 8
+        earliest = now_us if self._earliest is None else min(self._earliest, now_us)
+        latest = now_us if self._latest is None else max(self._latest, now_us)
+        if size + (self.count + 1) * _size_of(2 * (latest - earliest)) > self._size_max:  # a difference of differences
             return False
         self._take(key, place, value, now_us)
-        self._size, self._decimals = size, decimals
+        self._size, self._earliest, self._latest = size, earliest, latest
         return True
 
     def _take(self, key, place, value, now_us):
         """Take a reading whole or not at all, also where the heap ends in between."""
         kind = key[0]
-        self._times.take(now_us)
-        if kind == _DECIMAL:
-            self._numbers.take(value)
         is_new = place is None
         if is_new:
             place = len(self._places)
@@ -128,38 +121,48 @@ class Batch:
 
         `number` counts the batches of this board's incarnation, from 1.
         """
-        series, times, numbers, floats = [], array("q"), array("q"), array("d")
-        for kind, column in ((_DECIMAL, numbers), (_FLOAT, floats)):
+        names, shape, times, numbers, floats = [], bytearray(), bytearray(), bytearray(), array("d")
+        before, time, step = None, now_us, 0
+        for kind in (_DECIMAL, _FLOAT):
             for kept in self._series:
-                if kept[2] == kind and kept[4]:
-                    series.append(kept[:5])
-                    times.extend(_first(kept[5], kept[4]))
-                    column.extend(_first(kept[6], kept[4]))
-        columns = encode([series, _column(times), _column(numbers), _planes_of_floats(floats), []])
-        head = [1, boot_id, clock, now_us, wall_us, self.count, 0, len(columns), columns]
+                count = kept[4]
+                if kept[2] != kind or not count:
+                    continue
+                names += kept[:2]
+                head = 20 * kind + 2 * kept[3]
+                if before is not None and before[4] == count and _same(before[5], kept[5], count):
+                    shape.append(head + 1)
+                else:
+                    shape.append(head)
+                    _varint(shape, count)
+                    for place in range(count):
+                        at = kept[5][place]
+                        _varint(times, at - time - step)
+                        time, step = at, at - time
+                before = kept
+                if kind == _FLOAT:
+                    floats.extend(_first(kept[6], count))
+                    continue
+                last = 0
+                for place in range(count):  # no list of differences: a number beyond 2^30 is 32 bytes of a board's heap
+                    _varint(numbers, kept[6][place] - last)
+                    last = kept[6][place]
+        parts = [bytes(shape), bytes(times), bytes(numbers)]
+        if floats:
+            parts.append(_planes_of_floats(floats))
+        head = [1, boot_id, clock, now_us, wall_us, encode(names), 0, encode(parts)]
         return encode([number, head])
+
+
+def _same(one, other, count):
+    for place in range(count):
+        if one[place] != other[place]:
+            return False
+    return True
 
 
 def _first(column, count):
     return column if len(column) == count else column[:count]
-
-
-def _column(values):
-    """Return [first, width, planes]: differences, little-endian, all lowest bytes first."""
-    if not values:
-        return [0, 1, b""]
-    low = high = 0
-    for place in range(1, len(values)):  # no list of them: a number beyond 2^30 is 32 bytes of a board's heap
-        difference = values[place] - values[place - 1]
-        low, high = min(low, difference), max(high, difference)
-    width = _width(max(high, -1 - low))
-    planes = bytearray(width * len(values))
-    for place in range(1, len(values)):
-        number = values[place] - values[place - 1] & (1 << 8 * width) - 1
-        for plane in range(width):
-            planes[plane * len(values) + place] = number & 255
-            number >>= 8
-    return [values[0], width, bytes(planes)]
 
 
 def _planes_of_floats(values):

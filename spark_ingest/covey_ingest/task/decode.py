@@ -1,9 +1,9 @@
 """Telemetry columns to numpy arrays: what `telemetry.Batch.readings()` yields, without a Python loop per reading.
 
-Batches that are alike (one layout, equal widths: what one kind of device sends, hour after hour) are decoded together,
-as the rows of matrices, so that a batch of 100 readings costs little more for each than one of 1,000.
+Batches that are alike (one layout: what one kind of device sends, hour after hour) are decoded together, as the rows of
+matrices, so that a batch of 100 readings costs little more for each than one of 1,000.
 
-Decides only how bytes become numbers; `telemetry_reading` has already checked every length.
+Decides only how bytes become numbers; `telemetry.decoding` has already checked every length.
 Readings keep their order, so that a reading's place in a row is its index (docs/protocol/core.md, "Telemetry").
 Values stand in three columns, one behind the other in index order: numbers (decimals, then booleans as 0 and 1, then
 floats), texts, data.
@@ -13,13 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from covey.core.telemetry.batch import EXACT, Batch, Kind, Layout
-from covey.core.wire.columns import Column
 from covey.errors import MalformedError
 
 Integers = npt.NDArray[np.int64]
@@ -28,6 +26,9 @@ Doubles = npt.NDArray[np.float64]
 _BEYOND = 2**62
 """No honest sum reaches this; `Column.values` has the same bound."""
 
+_LARGE = 2**48
+"""As many smaller differences as a batch may have do not add up to 62 bits."""
+_CONTINUED = 0x80
 _SHAPES_HELD = 64
 
 _MAY_WRAP = 1.5 * _BEYOND
@@ -46,55 +47,96 @@ class Values:
     data: list[list[bytes]]
 
 
-def alike(batch: Batch) -> tuple[int, int, int]:
+def alike(batch: Batch) -> int:
     """Return what batches have in common that can be decoded together. It is good while the batch lives."""
-    return id(batch.layout), batch.times.width, batch.numbers.width
+    return id(batch.layout)
 
 
-def column_integers(columns: Sequence[Column]) -> Integers:
-    """Undo transposition and differences of columns of one width and length: a row for each.
-
-    Raises:
-        MalformedError: a sum of 62 bits or more, in any of them.
-    """
-    width, count = columns[0].width, len(columns[0])
+def varint_integers(columns: Sequence[bytes], count: int) -> Integers:
+    """Return the integers of checked columns of so many varints each: a row for each."""
     if not count:
         return np.empty((len(columns), 0), np.int64)
-    joined = b"".join([column.planes for column in columns])
-    planes = np.frombuffer(joined, np.uint8).reshape(len(columns), width, count)
-    unsigned = planes[:, 0].astype(f"u{width}")
-    for plane in range(1, width):
-        unsigned |= planes[:, plane].astype(unsigned.dtype) << unsigned.dtype.type(8 * plane)
-    differences = unsigned.view(f"i{width}")
-    if width == 8 or any(abs(column.first) >= _BEYOND // 2 for column in columns):
-        _check_sums(differences, columns)
-    integers = differences.astype(np.int64)
-    integers[:, 0] += np.array([column.first for column in columns], np.int64)
-    return np.cumsum(integers, axis=1, out=integers)
+    octets = np.frombuffer(b"".join(columns), np.uint8)
+    if len(octets) == len(columns) * count:  # a byte each
+        numbers = octets.astype(np.int64)
+    else:
+        ends = np.flatnonzero(octets < _CONTINUED) + 1
+        begins = np.empty_like(ends)
+        begins[0], begins[1:] = 0, ends[:-1]
+        lengths = ends - begins
+        groups = octets & 0x7F
+        numbers = groups[begins].astype(np.int64)
+        for place in range(1, int(lengths.max())):
+            longer = np.flatnonzero(lengths > place)
+            numbers[longer] |= groups[begins[longer] + place].astype(np.int64) << (7 * place)
+    integers = (numbers >> 1) ^ -(numbers & 1)
+    return integers.reshape(len(columns), count)
 
 
-def _check_sums(differences: npt.NDArray[np.signedinteger[Any]], columns: Sequence[Column]) -> None:
-    """Refuse sums beyond 62 bits, where numpy would wrap silently; narrower columns cannot have them."""
-    for row, column in zip(differences, columns, strict=True):
-        sums = np.cumsum(row, dtype=np.float64) + column.first
-        if np.abs(sums).max() >= _MAY_WRAP:
+def batch_times(batches: Sequence[Batch]) -> Integers:
+    """Return the times of batches that are alike, in index order, by the clocks that they name.
+
+    Raises:
+        MalformedError: one of 62 bits or more, in any of them.
+    """
+    shape = _shape(batches[0].layout)
+    integers = varint_integers([batch.times for batch in batches], shape.layout.times)
+    if not integers.size:
+        return integers
+    anchors = np.array([batch.anchor_us for batch in batches], np.int64)[:, None]
+    steps = _sums(integers, None)
+    written = _sums(steps, anchors)
+    return written if shape.times is None else written[:, shape.times]
+
+
+def batch_integers(batches: Sequence[Batch]) -> Integers:
+    """Return the numbers of kinds DECIMAL and BOOLEAN of batches that are alike.
+
+    Raises:
+        MalformedError: one of 62 bits or more, in any of them.
+    """
+    shape = _shape(batches[0].layout)
+    differences = varint_integers([batch.numbers for batch in batches], shape.layout.numbers)
+    if not differences.size:
+        return differences
+    if shape.restarts is None:
+        return _sums(differences, None)
+    if max(abs(int(differences.max())), abs(int(differences.min()))) >= _LARGE:
+        parts = [_sums(part, None) for part in np.split(differences, shape.restarts, axis=1)]
+        return np.concatenate(parts, axis=1)
+    sums = np.cumsum(differences, axis=1)
+    before = sums[:, shape.restarts - 1]
+    sums[:, shape.restarts[0] :] -= np.repeat(before, shape.lengths, axis=1)
+    return sums
+
+
+def _sums(differences: Integers, first: Integers | None) -> Integers:
+    """Return the running sums of each row, where numpy would wrap silently."""
+    if max(abs(int(differences.max())), abs(int(differences.min()))) >= _LARGE or first is not None:
+        about = np.cumsum(differences, axis=1, dtype=np.float64)
+        if first is not None:
+            about += first
+        if np.abs(about).max() >= _MAY_WRAP:
             raise MalformedError("column: a sum exceeds 62 bits")
-        exact = np.cumsum(row, dtype=np.int64) + column.first
-        if exact.max() >= _BEYOND or exact.min() <= -_BEYOND:
-            raise MalformedError("column: a sum exceeds 62 bits")
+    sums = np.cumsum(differences, axis=1)
+    if first is not None:
+        sums += first
+    if sums.max() >= _BEYOND or sums.min() <= -_BEYOND:
+        raise MalformedError("column: a sum exceeds 62 bits")
+    return sums
 
 
 def batch_values(batches: Sequence[Batch]) -> Values:
     """Return the values of batches that are alike, in index order.
 
     Raises:
-        MalformedError: see `column_integers`; or a float is not finite.
+        MalformedError: see `batch_integers`; or a float is not finite.
     """
     shape = _shape(batches[0].layout)
     counts = batches[0].layout.counts
     decimals, whole = shape.booleans
     numbers = np.empty((len(batches), whole + counts[Kind.FLOAT]), np.float64)
-    integers = column_integers([batch.numbers for batch in batches])
+    integers = batch_integers(batches)
     numbers[:, :whole] = integers
     if shape.powers is not None:
         np.divide(numbers[:, :decimals], shape.powers, out=numbers[:, :decimals])
@@ -118,7 +160,9 @@ def batch_values(batches: Sequence[Batch]) -> Values:
 class Shape:
     """What all batches of one layout share: each reading's series, each decimal's power of ten.
 
-    `booleans` is the span of the truth values among the numbers.
+    `booleans` is the span of the truth values among the numbers. `times` says for each reading which of the written
+    times is its own; None: one for each. Numbers begin again at `restarts`, one for each series of numbers but the
+    first, which have so many `lengths`; None: there is one at most.
     """
 
     layout: Layout
@@ -127,6 +171,9 @@ class Shape:
     series: npt.NDArray[np.int16]
     powers: Doubles | None
     booleans: tuple[int, int]
+    times: npt.NDArray[np.intp] | None
+    restarts: npt.NDArray[np.intp] | None
+    lengths: list[int]
 
 
 _shapes: dict[int, Shape] = {}
@@ -147,6 +194,12 @@ def _make_shape(layout: Layout) -> Shape:
     scaled = [entry for entry in layout.series if entry.kind is Kind.DECIMAL]
     powers = np.repeat([10.0**entry.scale for entry in scaled], [entry.count for entry in scaled]) if scaled else None
     decimals = layout.counts[Kind.DECIMAL]
+    lengths = [entry.count for entry in layout.series if entry.kind <= Kind.BOOLEAN]
+    restarts = np.cumsum(lengths[:-1]) if len(lengths) > 1 else None
+    times = None
+    if layout.times != layout.readings:
+        runs = zip(layout.times_from, counts, strict=True)
+        times = np.concatenate([np.arange(begin, begin + count) for begin, count in runs])
     return Shape(
         layout,
         [entry.name for entry in layout.series],
@@ -154,6 +207,9 @@ def _make_shape(layout: Layout) -> Shape:
         np.repeat(np.arange(len(counts), dtype=np.int16), counts) if counts else np.empty(0, np.int16),
         powers if any(entry.scale for entry in scaled) else None,
         (decimals, decimals + layout.counts[Kind.BOOLEAN]),
+        times,
+        restarts,
+        lengths[1:],
     )
 
 

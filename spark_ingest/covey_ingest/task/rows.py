@@ -27,7 +27,7 @@ from covey.core.wire.message import NO_GROUP, Loss, Message, MessageType, read_m
 from covey.errors import MalformedError, RemoteError
 from covey.limits.message import MAXIMUM_COUNTER
 from covey_ingest.task.columns import TIMESTAMP
-from covey_ingest.task.decode import alike, batch_values, column_integers
+from covey_ingest.task.decode import alike, batch_times, batch_values
 from covey_ingest.task.memberships import is_profile, member_rows, profile_row
 from covey_ingest.task.orders import ordered, reported_rows
 from covey_ingest.task.schema import MESSAGE_SCHEMA, RowKind
@@ -269,7 +269,7 @@ class Rows:
     def __init__(self, wanted: Selection) -> None:
         self._schema, self._unpacks = wanted.schema, wanted.unpacks
         self._rows: list[_Row] = []
-        self._packed: dict[tuple[int, int, int], list[tuple[_Row, Telemetry]]] = {}
+        self._packed: dict[int, list[tuple[_Row, Telemetry]]] = {}
         self._readings = self._bytes = 0
 
     @property
@@ -321,7 +321,7 @@ def _decode(group: list[tuple[_Row, Telemetry]]) -> None:
     batches = [telemetry.batch for _, telemetry in group]
     try:
         values = batch_values(batches)
-        taken = column_integers([batch.times for batch in batches])
+        taken = batch_times(batches)
         received = [telemetry.received_at_us for _, telemetry in group]
         times, qualities = wall_times_together([batch.clock for batch in batches], taken, received)
     except MalformedError as error:

@@ -70,10 +70,65 @@ function inflate(packed, inflated) {
   return result.buffer
 }
 
-const seriesShape = value => {
-  const [name, unit, kind, scale, count] = tuple(text(128), text(32), integer(0, 4), integer(0, 9), integer(1, MAXIMUM_READINGS))(value)
-  if (!name || (scale && kind !== DECIMAL)) throw malformed('series')
-  return { name, unit, kind, scale, count }
+/** Integers of 7 bits a byte, the lowest first; odd numbers are the negative ones. */
+class Varints {
+  constructor(bytes) {
+    this.bytes = bytes
+    this.at = 0
+  }
+
+  get ended() {
+    return this.at === this.bytes.length
+  }
+
+  next() {
+    let number = 0n
+    for (let place = 0n; place < 9n; place++) {
+      if (this.ended) break
+      const octet = this.bytes[this.at++]
+      number |= BigInt(octet & 127) << (7n * place)
+      if (octet > 127) continue
+      if (place && !octet) break
+      return number & 1n ? -(number >> 1n) - 1n : number >> 1n
+    }
+    throw malformed('varint')
+  }
+}
+
+function readVarints(bytes, count) {
+  const all = new Varints(bytes)
+  const found = Array.from({ length: count }, () => all.next())
+  if (!all.ended) throw malformed('varints')
+  return found
+}
+
+function runningSums(steps, first) {
+  let sum = first
+  return steps.map(step => {
+    sum += step
+    if (sum >= MAXIMUM_SUM || sum <= -MAXIMUM_SUM) throw malformed('running sum')
+    return sum
+  })
+}
+
+/** The series of a batch; `own` is how many times of its own a series has: none if they are its neighbour's. */
+function readShape(names, shape) {
+  const named = list(text(128), 2 * MAXIMUM_SERIES)(decode(names, MAXIMUM_BATCH_BYTES))
+  if (named.length % 2) throw malformed('a name without a unit')
+  const rest = new Varints(shape)
+  const series = []
+  for (let n = 0; n < named.length; n += 2) {
+    if (rest.ended) throw malformed('more names than series')
+    const head = shape[rest.at++]
+    const [kind, scale, asBefore] = [Math.floor(head / 20), (head % 20) >> 1, head & 1]
+    if (asBefore && !n) throw malformed('the first series')
+    const count = asBefore ? series.at(-1).count : Number(rest.next())
+    const [name, unit] = [named[n], text(32)(named[n + 1])]
+    if (!name || count < 1 || kind > DATA || (scale && kind !== DECIMAL)) throw malformed('series')
+    series.push({ name, unit, kind, scale, count, own: asBefore ? 0 : count })
+  }
+  if (!rest.ended) throw malformed('more series than names')
+  return series
 }
 
 /** {number, batch, readings}: readings are [name, unit, time by the device's clock, value] in index order. */
@@ -81,23 +136,24 @@ function readTelemetry(body) {
   const [[number, batch], extensions] = structure(decode(body), [integer(1, UINT63), value => value])
   const alarm = extensions?.has(ALARM) ? integer(1, 255)(extensions.get(ALARM)) : 0
   const shapes = [
-    integer(1, 1), exactly(8), integer(0, 2), uint63, uint63, integer(0, MAXIMUM_READINGS), integer(0, 1), integer(0, MAXIMUM_BATCH_BYTES),
-    octets(Infinity),
+    integer(1, 1), exactly(8), integer(0, 2), uint63, uint63, octets(Infinity), integer(0, MAXIMUM_BATCH_BYTES), octets(Infinity),
   ]
-  const [, bootId, clock, monotonic, wall, count, codec, inflated, packed] = tuple(...shapes)(batch)
-  const columns = codec ? inflate(packed, inflated) : packed
-  if (columns.length !== inflated) throw malformed('inflated')
-  const fields = tuple(list(seriesShape, MAXIMUM_SERIES), x => x, x => x, octets(Infinity), x => x)(decode(columns, MAXIMUM_BATCH_BYTES))
-  const [series] = fields
-  for (let n = 1; n < series.length; n++) if (series[n].kind < series[n - 1].kind) throw malformed('order of series')
+  const [, bootId, clock, monotonic, wall, names, inflated, packed] = tuple(...shapes)(batch)
+  const fields = list(x => x)(decode(inflated ? inflate(packed, inflated) : packed, MAXIMUM_BATCH_BYTES))
+  if (fields.length === 3) fields.push(Buffer.alloc(0))
+  if (fields.length === 4) fields.push([])
+  const [shape, taken, whole, doubles, spoken] = tuple(...Array(4).fill(octets(Infinity)), list(x => x))(fields)
+  const series = readShape(names, shape)
   const total = (...kinds) => series.filter(each => kinds.includes(each.kind)).reduce((sum, each) => sum + each.count, 0)
-  if (total(DECIMAL, BOOLEAN, FLOAT, TEXT, DATA) !== count) throw malformed('count')
-  const times = readColumn(fields[1], count)
-  const numbers = readColumn(fields[2], total(DECIMAL, BOOLEAN))
-  if (fields[3].length !== 8 * total(FLOAT)) throw malformed('floats')
-  const floats = transposed(fields[3], 8, total(FLOAT))
-  const texts = list(x => x)(fields[4])
-  if (texts.length !== total(TEXT, DATA)) throw malformed('texts')
+  if (total(DECIMAL, BOOLEAN, FLOAT, TEXT, DATA) > MAXIMUM_READINGS) throw limit('readings')
+  for (let n = 1; n < series.length; n++) if (series[n].kind < series[n - 1].kind) throw malformed('order of series')
+  const steps = readVarints(taken, series.reduce((sum, each) => sum + each.own, 0))
+  const times = runningSums(runningSums(steps, 0n), BigInt(clock === ASSERTED ? wall : monotonic))
+  const differences = readVarints(whole, total(DECIMAL, BOOLEAN))
+  const numbers = series.filter(each => each.kind <= BOOLEAN).flatMap(each => runningSums(differences.splice(0, each.count), 0n))
+  if (doubles.length !== 8 * total(FLOAT)) throw malformed('floats')
+  const floats = transposed(doubles, 8, total(FLOAT))
+  if (spoken.length !== total(TEXT, DATA)) throw malformed('texts')
   const shift = clock === ASSERTED ? 0n : BigInt(wall) - BigInt(monotonic)
   const at = { time: 0, number: 0, float: 0, text: 0 }
   const value = ({ kind, scale }) => {
@@ -108,11 +164,13 @@ function readTelemetry(body) {
       if (!Number.isFinite(float)) throw malformed('float')
       return float
     }
-    return (kind === TEXT ? text(MAXIMUM_TEXT) : octets(MAXIMUM_TEXT))(texts[at.text++])
+    return (kind === TEXT ? text(MAXIMUM_TEXT) : octets(MAXIMUM_TEXT))(spoken[at.text++])
   }
-  const readings = series.flatMap(each =>
-    Array.from({ length: each.count }, () => [each.name, each.unit, narrow(times[at.time++] + shift), value(each)]),
-  )
+  const readings = series.flatMap(each => {
+    at.time += each.own
+    const own = times.slice(at.time - each.count, at.time)
+    return own.map(time => [each.name, each.unit, narrow(time + shift), value(each)])
+  })
   return { number, bootId, clock, series, readings, alarm: alarm > 3 ? 1 : alarm }
 }
 
@@ -135,16 +193,17 @@ function scaleOf(values) {
 }
 const exact = value => typeof value !== 'bigint' || (value <= SAFE && value >= -SAFE)
 
-function writeColumn(values) {
-  if (!values.length) return [0, 1, Buffer.alloc(0)]
-  const steps = values.map((value, n) => (n ? value - values[n - 1] : 0n))
-  const width = [1, 2, 4, 8].find(size => steps.every(step => step >= -(1n << BigInt(8 * size - 1)) && step < 1n << BigInt(8 * size - 1)))
-  const raw = Buffer.alloc(8 * steps.length)
-  steps.forEach((step, n) => raw.writeBigInt64LE(step, 8 * n))
-  const planes = Buffer.alloc(width * steps.length)
-  for (let n = 0; n < steps.length; n++) for (let byte = 0; byte < width; byte++) planes[byte * steps.length + n] = raw[8 * n + byte]
-  return [values[0], width, planes]
+function writeVarints(integers) {
+  const out = []
+  for (const integer of integers) {
+    let number = integer < 0n ? -2n * integer - 1n : 2n * integer
+    for (; number > 127n; number >>= 7n) out.push(Number(number & 127n) | 128)
+    out.push(Number(number))
+  }
+  return Buffer.from(out)
 }
+
+const differences = (values, first) => values.map((value, n) => value - (n ? values[n - 1] : first))
 
 /** The body of a TELEMETRY; readings are [name, unit, time, value], the times by the clock's kind (section 12). */
 function writeTelemetry(number, { bootId, clock, monotonic, wall }, readings) {
@@ -170,16 +229,29 @@ function writeTelemetry(number, { bootId, clock, monotonic, wall }, readings) {
   floats.forEach((value, n) => raw.writeDoubleLE(value, 8 * n))
   const planes = Buffer.alloc(raw.length)
   for (let n = 0; n < floats.length; n++) for (let byte = 0; byte < 8; byte++) planes[byte * floats.length + n] = raw[8 * n + byte]
-  const columns = encode([
-    series.map(({ name, unit, kind, scale, values }) => [name, unit, kind, scale, values.length]),
-    writeColumn(series.flatMap(each => each.times)),
-    writeColumn(of(DECIMAL, BOOLEAN).map(BigInt)),
+  const [shape, times] = [[], []]
+  series.forEach(({ kind, scale, times: own }, n) => {
+    const before = n ? series[n - 1].times : []
+    const asBefore = own.length === before.length && own.every((time, place) => time === before[place])
+    shape.push(Buffer.from([20 * kind + 2 * scale + Number(asBefore)]))
+    if (!asBefore) {
+      shape.push(writeVarints([BigInt(own.length)]))
+      times.push(...own)
+    }
+  })
+  const parts = [
+    Buffer.concat(shape),
+    writeVarints(differences(differences(times, BigInt(clock === ASSERTED ? wall : monotonic)), 0n)),
+    writeVarints(series.filter(each => each.kind <= BOOLEAN).flatMap(each => differences(each.values.map(BigInt), 0n))),
     planes,
     of(TEXT, DATA),
-  ])
-  const packed = zlib.deflateRawSync(columns)
-  const smaller = packed.length < columns.length
-  return encode([number, [1, bootId, clock, monotonic, wall, readings.length, Number(smaller), columns.length, smaller ? packed : columns]])
+  ]
+  while (parts.length > 3 && !parts.at(-1).length) parts.pop()
+  const columns = encode(parts)
+  const deflated = zlib.deflateRawSync(columns)
+  const smaller = deflated.length + 2 < columns.length
+  const names = encode(series.flatMap(({ name, unit }) => [name, unit]))
+  return encode([number, [1, bootId, clock, monotonic, wall, names, smaller ? columns.length : 0, smaller ? deflated : columns]])
 }
 
 const summarisedShape = value => {

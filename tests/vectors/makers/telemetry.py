@@ -73,14 +73,17 @@ def _batches() -> list[tuple[str, ClockReading, list[Row]]]:
 def _columns(**changed: object) -> list[object]:
     """Two decimals, one boolean, one float and one text; as `_outer` wraps them."""
     fields: dict[str, object] = {
-        "series": [["d", "", 0, 1, 2], ["b", "", 1, 0, 1], ["f", "", 2, 0, 1], ["t", "", 3, 0, 1]],
-        "times": [1000, 1, b"\x00\x01\x01\x01\x01"],
-        "numbers": [15, 1, b"\x00\x01\xf1"],
+        "shape": b"\x02\x04\x14\x02\x29\x3d",
+        "times": b"\xd0\x0f\x01\x00",
+        "numbers": b"\x1e\x02\x02",
         "floats": struct.pack("<d", 0.1),
         "texts": ["x"],
     }
     fields.update(changed)
     return list(fields.values())
+
+
+_NAMES = ["d", "", "b", "", "f", "", "t", ""]
 
 
 def _outer(columns: list[object] | bytes, **changed: object) -> bytes:
@@ -91,13 +94,16 @@ def _outer(columns: list[object] | bytes, **changed: object) -> bytes:
         "clock": 0,
         "monotonic": _BOOTED_US,
         "wall": NOW_US,
-        "count": 5,
-        "codec": 0,
-        "inflated": len(inside),
+        "names": cbor(_NAMES),
+        "inflated": 0,
         "packed": inside,
     }
     fields.update(changed)
     return numbered(1, cbor(list(fields.values())))
+
+
+def _named(*texts: object) -> dict[str, bytes]:
+    return {"names": cbor([*texts, *_NAMES[len(texts) :]])}
 
 
 def _deflate(content: bytes) -> bytes:
@@ -108,11 +114,10 @@ def _refused() -> list[tuple[str, str, bytes]]:
     inside = cbor(_columns())
     deflated = _deflate(inside)
     bomb = _deflate(bytes(2_000_000))
-    said = {"codec": 1, "inflated": len(inside)}
-    series = _columns()[0]
-    assert isinstance(series, list)
+    said = {"inflated": len(inside)}
+    unshaped = _columns()
     return [
-        ("zip bomb that says its size", "malformed", _outer(inside, codec=1, packed=bomb, inflated=2_000_000)),
+        ("zip bomb that says its size", "malformed", _outer(inside, packed=bomb, inflated=2_000_000)),
         ("zip bomb that lies about its size", "limit", _outer(inside, **said, packed=bomb)),
         ("inflates to one byte more", "limit", _outer(inside, **said, packed=_deflate(inside + b"\x00"))),
         ("inflates to one byte less", "malformed", _outer(inside, **said, packed=_deflate(inside[:-1]))),
@@ -120,15 +125,13 @@ def _refused() -> list[tuple[str, str, bytes]]:
         ("something after the deflate stream", "malformed", _outer(inside, **said, packed=deflated + b"\x00")),
         ("not a deflate stream", "malformed", _outer(inside, **said, packed=b"\xff" * 20)),
         ("nothing where a deflate stream should be", "malformed", _outer(inside, **said, packed=b"")),
-        ("lying length, not packed", "malformed", _outer(inside, inflated=len(inside) + 1)),
-        ("unknown codec", "malformed", _outer(inside, codec=2)),
+        ("a length of what is not packed", "malformed", _outer(inside, inflated=len(inside))),
         ("unknown format", "malformed", _outer(inside, format=2)),
         ("unknown clock", "malformed", _outer(inside, clock=3)),
         ("boot id of 7 bytes", "malformed", _outer(inside, boot_id=bytes(7))),
         ("time before the epoch", "malformed", _outer(inside, wall=-1)),
-        ("lying count", "malformed", _outer(inside, count=6)),
-        ("more readings than allowed", "malformed", _outer(inside, count=16_001)),
-        ("a field missing", "malformed", cbor([1, [1, BOOT_ID, 0, 0, 0, 0, 0, 1]])),
+        ("more readings than allowed", "limit", _outer(_columns(shape=b"\x02\x80\xfa\x01\x14\x02\x29\x3d"))),
+        ("a field missing", "malformed", cbor([1, [1, BOOT_ID, 0, 0, 0, b"\x80", 0]])),
         ("no number", "malformed", _outer(inside)[2:]),
         ("number 0", "malformed", b"\x82\x00" + _outer(inside)[2:]),
         ("a negative number", "malformed", b"\x82\x20" + _outer(inside)[2:]),
@@ -141,29 +144,46 @@ def _refused() -> list[tuple[str, str, bytes]]:
         ("an alarm of 256", "malformed", b"\x83" + _outer(inside)[1:] + cbor({1: 256})),
         ("columns not deterministic", "malformed", _outer(b"\x98\x05" + inside[1:])),
         ("a byte after the columns", "malformed", _outer(inside + b"\x00")),
-        ("a column missing", "malformed", _outer(_columns()[:4])),
-        ("one time too few", "malformed", _outer(_columns(times=[1000, 1, bytes(4)]))),
-        ("one time too many", "malformed", _outer(_columns(times=[1000, 1, bytes(6)]))),
-        ("one number too few", "malformed", _outer(_columns(numbers=[15, 1, bytes(2)]))),
-        ("one number too many", "malformed", _outer(_columns(numbers=[15, 1, bytes(4)]))),
+        ("a column missing", "malformed", _outer(unshaped[:2])),
+        ("a column too many", "malformed", _outer([*unshaped, []])),
+        ("floats and no texts", "malformed", _outer(unshaped[:4])),
+        ("one time too few", "malformed", _outer(_columns(times=b"\xd0\x0f\x01"))),
+        ("one time too many", "malformed", _outer(_columns(times=b"\xd0\x0f\x01\x00\x00"))),
+        ("one number too few", "malformed", _outer(_columns(numbers=b"\x1e\x02"))),
+        ("one number too many", "malformed", _outer(_columns(numbers=b"\x1e\x02\x02\x02"))),
+        ("a number that does not end", "malformed", _outer(_columns(numbers=b"\x1e\x02\x02\x82"))),
+        ("a number in two bytes that needs one", "malformed", _outer(_columns(numbers=b"\x9e\x00\x02\x02"))),
+        ("a number of ten bytes", "malformed", _outer(_columns(numbers=b"\xff" * 9 + b"\x01\x02\x02"))),
         ("one float too few", "malformed", _outer(_columns(floats=b""))),
         ("half a float", "malformed", _outer(_columns(floats=bytes(4)))),
         ("one text too many", "malformed", _outer(_columns(texts=["x", "y"]))),
         ("bytes where text should be", "malformed", _outer(_columns(texts=[b"x"]))),
         ("a number where text should be", "malformed", _outer(_columns(texts=[1]))),
         ("text longer than allowed", "limit", _outer(_columns(texts=["x" * 4097]))),
-        ("width of 3 bytes", "malformed", _outer(_columns(numbers=[15, 3, bytes(9)]))),
-        ("width of nothing", "malformed", _outer(_columns(numbers=[15, 0, b""]))),
-        ("half an integer", "malformed", _outer(_columns(numbers=[15, 2, bytes(5)]))),
-        ("series out of order", "malformed", _outer(_columns(series=series[::-1]))),
-        ("series without a name", "malformed", _outer(_columns(series=[["", "", 0, 1, 2], *series[1:]]))),
-        ("series without readings", "malformed", _outer(_columns(series=[["d", "", 0, 1, 0], *series]))),
-        ("series of an unknown kind", "malformed", _outer(_columns(series=[*series[:3], ["t", "", 5, 0, 1]]))),
-        ("ten places", "malformed", _outer(_columns(series=[["d", "", 0, 10, 2], *series[1:]]))),
-        ("places of a boolean", "malformed", _outer(_columns(series=[series[0], ["b", "", 1, 1, 1], *series[2:]]))),
-        ("name of 129 bytes", "limit", _outer(_columns(series=[["d" * 129, "", 0, 1, 2], *series[1:]]))),
-        ("unit of 33 bytes", "limit", _outer(_columns(series=[["d", "u" * 33, 0, 1, 2], *series[1:]]))),
-        ("1,025 series", "limit", _outer(_columns(series=[["d", "", 0, 0, 1]] * 1_025), count=1_025)),
+        ("series out of order", "malformed", _outer(_columns(shape=b"\x14\x02\x02\x04\x29\x3d"))),
+        ("series without a name", "malformed", _outer(inside, **_named(""))),
+        ("series without readings", "malformed", _outer(_columns(shape=b"\x02\x00\x14\x02\x29\x3d"))),
+        ("series of an unknown kind", "malformed", _outer(_columns(shape=b"\x02\x04\x14\x02\x29\x64\x02"))),
+        ("places of a boolean", "malformed", _outer(_columns(shape=b"\x02\x04\x16\x02\x29\x3d"))),
+        ("a first series like the one before", "malformed", _outer(_columns(shape=b"\x03\x14\x02\x29\x3d"))),
+        ("a count that does not end", "malformed", _outer(_columns(shape=b"\x02\x04\x14\x02\x29\x3c\x82"))),
+        ("a count in two bytes that needs one", "malformed", _outer(_columns(shape=b"\x02\x84\x00\x14\x02\x29\x3d"))),
+        ("a negative count", "malformed", _outer(_columns(shape=b"\x02\x01\x14\x02\x29\x3d"))),
+        ("fewer series than names", "malformed", _outer(_columns(shape=b"\x02\x04\x14\x02\x29"))),
+        ("more series than names", "malformed", _outer(_columns(shape=b"\x02\x04\x14\x02\x29\x3d\x3d"))),
+        ("a name without a unit", "malformed", _outer(inside, names=cbor(_NAMES[:-1]))),
+        ("names that are not deterministic", "malformed", _outer(inside, names=b"\x98\x08" + cbor(_NAMES)[1:])),
+        ("a number where a name should be", "malformed", _outer(inside, **_named(1))),
+        ("name of 129 bytes", "limit", _outer(inside, **_named("d" * 129))),
+        ("unit of 33 bytes", "limit", _outer(inside, **_named("d", "u" * 33))),
+        (
+            "1,025 series",
+            "limit",
+            _outer(
+                [b"\x00\x02" + b"\x01" * 1_024, b"\x00", bytes(1_025)],
+                names=cbor(["d", ""] * 1_025),
+            ),
+        ),
     ]
 
 
@@ -185,8 +205,11 @@ def make() -> dict[str, Any]:
         vectors.append(_described(name, b"\x83" + _outer(_columns())[1:] + cbor({1: alarm})))
     vectors.append(_described("a field that a newer device adds", b"\x83" + _outer(_columns())[1:] + cbor({3: "x"})))
     vectors.append(_described("five series by hand", _outer(_columns())))
-    vectors.append(_described("deflated by hand", _outer(_columns(), codec=1, packed=_deflate(cbor(_columns())))))
-    vectors.append(_described("a boolean of 2 is true", _outer(_columns(numbers=[15, 1, b"\x00\x01\xf2"]))))
+    inside = cbor(_columns())
+    vectors.append(_described("deflated by hand", _outer(inside, inflated=len(inside), packed=_deflate(inside))))
+    vectors.append(_described("a boolean of 2 is true", _outer(_columns(numbers=b"\x1e\x02\x04"))))
+    empty: list[object] = [b"\x00\x02", b"\x00", b"\x0e", b"", []]
+    vectors.append(_described("empty columns that are not left out", _outer(empty, names=cbor(["n", ""]))))
     refused = [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in _refused()]
     return {
         "about": "Sections 11 and 12. `readings` went in; `decoded` comes out, in index order, "

@@ -148,7 +148,7 @@ def _slots(content: Batch | Summary) -> set[tuple[str, str, int]]:
     """Return the windows that readings will have at the narrowest next width, roughly."""
     if isinstance(content, Summary):
         return {(each.name, each.unit, window.first_us) for each in content.series for window in each.windows}
-    times = content.times.values()
+    times = content.taken_us()
     found, at = set[tuple[str, str, int]](), 0
     for each in content.series:
         found |= {(each.name, each.unit, time // WINDOWS_US[0]) for time in times[at : at + each.count]}

@@ -2,37 +2,39 @@
 
 The body of a TELEMETRY message is `[number, batch]`: the batch's place among all of its author's, given when it is
 queued. A batch of alarms has the extension map `{1: alarm}` after it.
-A batch is `[1, boot_id, clock, anchor_monotonic_us, anchor_wall_us, count, codec, inflated, packed]`. `packed`,
-inflated, is the CBOR array `[series, times, numbers, floats, texts]`:
+A batch is `[1, boot_id, clock, anchor_monotonic_us, anchor_wall_us, names, inflated, packed]`. `names` is the encoding
+of `[name, unit, name, unit ...]`, apart from the columns: what a device names is the same each time, and under a link
+key it stays at home (`wire/short.py`). `packed`, inflated, is the array `[shape, times, numbers, ? floats, ? texts]`:
 
-* series: `[name, unit, kind, scale, count]` each, ordered by kind. Readings stand series after series in this one
-  order everywhere, and a reading's index is its place in it.
-* times (microseconds, all readings) and numbers (the readings of kinds DECIMAL and BOOLEAN): `[first, width,
-  planes]`. The integers are differences, running through the whole column; `first` is added to the first of them.
-  They are little-endian two's complement of 1, 2, 4 or 8 bytes, transposed: all lowest bytes, then all second ones. A
-  decimal's value is its number / 10**scale.
-* floats: IEEE 754 binary64 of kind FLOAT, little-endian, transposed alike. texts: the values of kinds TEXT and DATA.
+* shape: a byte for each series, `20 * kind + 2 * scale`, and the number of its readings. Or that byte + 1 alone: as
+  many readings as the series before, at the same times. Series are ordered by kind. Readings stand series after series
+  in this one order everywhere, and a reading's index is its place in it.
+* times (microseconds) of the series that have their own: differences of differences, which run through all of them
+  from the anchor. numbers (of the readings of kinds DECIMAL and BOOLEAN): differences that begin at 0 in each series.
+  A decimal's value is its number / 10**scale. Both are varints (`wire/varints.py`).
+* floats: IEEE 754 binary64 of kind FLOAT, little-endian, transposed: all lowest bytes first. texts: the values of kinds
+  TEXT and DATA.
 
-Transposed differences of slow sensors are nearly all zero bytes, so that deflate leaves about one byte of a reading;
-and `numpy.frombuffer` reads them without a loop. Most sensors give decimals: a decimal of up to 9 places that divides
-back to the same double travels as an integer, exactly. So do whole numbers that no double holds, as counters of bytes
-come to be: below 2**61.
+Sensors are mostly read together, at even intervals, and hardly move: one byte remains of most readings, and deflate
+takes some of that.
+Most sensors give decimals: a decimal of up to 9 places that divides back to the same double travels as an integer,
+exactly. So do whole numbers that no double holds, as counters of bytes come to be: below 2**61.
 """
 
 from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from math import isfinite
 
 from covey.core.ids import BatchNumber
 from covey.core.wire import cbor, columns
-from covey.core.wire.columns import Column
 from covey.core.wire.deflate import deflate
+from covey.core.wire.varints import read_varints, write_varints
 from covey.errors import MalformedError, ReadingError
 from covey.limits.telemetry import (
     MAXIMUM_BATCH_BYTES,
@@ -55,7 +57,11 @@ _HIGHEST = sys.float_info.max
 _LOWEST = -_HIGHEST
 _LATEST_US = 2**59
 BOOT_ID_BYTES = 8
-RAW, DEFLATE = 0, 1
+_BEYOND = 2**62
+"""No sum of an honest sender's reaches this."""
+KIND_STEP, SCALE_STEP = 20, 2
+"""What the kind and the scale of a series add to its byte in the shape; 1 more says that its times are its
+neighbour's."""
 
 
 class ClockKind(IntEnum):
@@ -111,10 +117,25 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The series of a batch, ordered by kind, and how many readings there are of each kind."""
+    """The series of a batch, ordered by kind, and how many readings there are of each kind.
+
+    `times_from` says where the times of each series begin among those that are written, `times` how many these are.
+    """
 
     series: tuple[Series, ...]
     counts: Mapping[Kind, int]
+    times_from: tuple[int, ...]
+    times: int
+
+    @property
+    def readings(self) -> int:
+        """How many readings there are."""
+        return sum(self.counts.values())
+
+    @property
+    def numbers(self) -> int:
+        """How many of them are integers."""
+        return self.counts[Kind.DECIMAL] + self.counts[Kind.BOOLEAN]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +143,9 @@ class Batch:
     """A parsed batch: columns still packed, every length checked."""
 
     clock: ClockReading
-    count: int
     layout: Layout
-    times: Column
-    numbers: Column
+    times: bytes
+    numbers: bytes
     floats: bytes
     texts: tuple[str | bytes, ...]
     alarm: Alarm | None = None
@@ -136,26 +156,63 @@ class Batch:
         return self.layout.series
 
     @property
+    def count(self) -> int:
+        """How many readings there are."""
+        return self.layout.readings
+
+    @property
     def text_bytes(self) -> int:
         """How many bytes of names, units, texts and data this batch spells out."""
         named = sum(len(series.name) + len(series.unit) for series in self.layout.series)
         return named + sum(map(len, self.texts))
 
+    @property
+    def anchor_us(self) -> int:
+        """The anchor by the clock that the times are of: the first time is a difference from it."""
+        return self.clock.wall_us if self.clock.kind is ClockKind.ASSERTED else self.clock.monotonic_us
+
+    def taken_us(self) -> list[int]:
+        """Return each reading's time in microseconds, by the clock that its batch names.
+
+        Raises:
+            MalformedError: a time of 62 bits or more, which an honest sender cannot have.
+        """
+        written = _sums(_sums(read_varints(self.times), 0), self.anchor_us)
+        times: list[int] = []
+        for series, begin in zip(self.series, self.layout.times_from, strict=True):
+            times += written[begin : begin + series.count]
+        return times
+
     def times_us(self) -> list[int]:
         """Return each reading's wall time in microseconds, as the device's clock gives it."""
-        times = self.times.values()
+        times = self.taken_us()
         if self.clock.kind is ClockKind.ASSERTED:
             return times
         offset = self.clock.wall_us - self.clock.monotonic_us
         return [time + offset for time in times]
 
+    def integers(self) -> list[int]:
+        """Return the numbers of kinds DECIMAL and BOOLEAN (pure Python; `covey_ingest` reads them with numpy).
+
+        Raises:
+            MalformedError: a number of 62 bits or more.
+        """
+        differences, numbers, begin = read_varints(self.numbers), list[int](), 0
+        for series in self.series:
+            if series.kind > Kind.BOOLEAN:
+                break
+            end = begin + series.count
+            numbers += _sums(differences[begin:end], 0)
+            begin = end
+        return numbers
+
     def readings(self) -> Iterator[tuple[str, str, int, Value]]:
         """Yield (name, unit, wall time in microseconds, value) in index order.
 
         Raises:
-            MalformedError: see `Column.values`; or a float is not finite.
+            MalformedError: see `taken_us` and `integers`; or a float is not finite.
         """
-        numbers = iter(self.numbers.values())
+        numbers = iter(self.integers())
         doubles = array("d", columns.join_planes(self.floats, 8))
         columns.little_endian(doubles)
         if not all(map(isfinite, doubles)):
@@ -179,6 +236,13 @@ class Batch:
                 yield series.name, series.unit, next(times), value
 
 
+def _sums(differences: list[int], first: int) -> list[int]:
+    sums = list(accumulate(differences, initial=first))[1:]
+    if sums and not -_BEYOND < min(sums) <= max(sums) < _BEYOND:
+        raise MalformedError("column: a sum exceeds 62 bits")
+    return sums
+
+
 class _Collected:
     """The open readings of one series."""
 
@@ -200,6 +264,8 @@ _VALUE_KINDS: dict[type, Kind] = {
 }
 
 
+_READING_BYTES_MAX = 18
+"""Of its time and its number."""
 _FLOAT, _BOOLEAN = Kind.FLOAT, Kind.BOOLEAN  # looked up for each reading
 
 
@@ -240,7 +306,7 @@ class BatchBuilder:
 
     def body(self, clock: ClockReading) -> bytes:
         """Return the message body of what was added. Call `clear` once it is durable."""
-        return _write_batch(clock, self.count, list(self._series.items()))
+        return _write_batch(clock, list(self._series.items()))
 
     def clear(self) -> None:
         """Start again."""
@@ -253,7 +319,7 @@ class BatchBuilder:
         """Note how many readings fill the batch: what is asked for each reading is then one comparison."""
         left = MAXIMUM_BATCH_BYTES - 2 * MAXIMUM_TEXT_VALUE_BYTES - self._variable_bytes - 200 * len(self._series)
         most = 0 if len(self._series) >= MAXIMUM_BATCH_SERIES else MAXIMUM_BATCH_READINGS
-        self._full_at = min(most, -(-left // 16))
+        self._full_at = min(most, -(-left // _READING_BYTES_MAX))
 
     def _open_series(self, key: tuple[str, str, Kind]) -> _Collected:
         name, unit, _ = key
@@ -316,52 +382,63 @@ def split_number(body: bytes) -> tuple[BatchNumber, bytes]:
     return BatchNumber(int.from_bytes(body[2:end]) if end > 2 else head), body[end:until]
 
 
-def _write_batch(
-    clock: ClockReading, count: int, collected: Sequence[tuple[tuple[str, str, Kind], _Collected]]
-) -> bytes:
-    packed_series: list[tuple[Series, _Collected, list[int]]] = []
+def _write_batch(clock: ClockReading, collected: Sequence[tuple[tuple[str, str, Kind], _Collected]]) -> bytes:
+    packed_series: list[tuple[Kind, int, _Collected, list[int]]] = []
     for (_, _, value_kind), series in collected:
-        if not series.values:
-            continue
-        kind, scale, numbers = _as_numbers(value_kind, series.values)
-        packed_series.append((Series(series.name, series.unit, kind, scale, len(series.values)), series, numbers))
-    packed_series.sort(key=lambda entry: entry[0].kind)
-    times = list(chain.from_iterable(entry[1].times for entry in packed_series))
-    numbers = list(chain.from_iterable(entry[2] for entry in packed_series))
+        if series.values:
+            kind, scale, numbers = _as_numbers(value_kind, series.values)
+            packed_series.append((kind, scale, series, numbers))
+    packed_series.sort(key=lambda entry: entry[0])
     floats = array("d")
     texts: list[Value] = []
-    for series_entry, source, _ in packed_series:
-        if series_entry.kind is Kind.FLOAT:
+    for kind, _, source, _ in packed_series:
+        if kind is Kind.FLOAT:
             floats.extend(source.values)  # type: ignore[arg-type] # the kind says that they are numbers
-        elif series_entry.kind > Kind.FLOAT:
+        elif kind > Kind.FLOAT:
             texts.extend(source.values)
     columns.little_endian(floats)
-    written = cbor.encode(
-        [
-            [[s.name, s.unit, int(s.kind), s.scale, s.count] for s, _, _ in packed_series],
-            columns.written(times),
-            columns.written(numbers),
-            columns.split_planes(floats.tobytes(), 8),
-            texts,
-        ]
-    )
-    packed = deflate(written)
-    codec = DEFLATE
-    if len(packed) >= len(written):
-        codec, packed = RAW, written
-    return cbor.encode(
-        [
-            FORMAT,
-            clock.boot_id,
-            int(clock.kind),
-            clock.monotonic_us,
-            clock.wall_us,
-            count,
-            codec,
-            len(written),
-            packed,
-        ]
-    )
+    anchor_us = clock.wall_us if clock.kind is ClockKind.ASSERTED else clock.monotonic_us
+    shape, times = _shape_and_times(packed_series)
+    parts: list[object] = [
+        shape,
+        write_varints(_differences(_differences(times, anchor_us), 0)),
+        write_varints(chain.from_iterable(_differences(numbers, 0) for *_, numbers in packed_series)),
+        columns.split_planes(floats.tobytes(), 8),
+        texts,
+    ]
+    while not parts[-1] and len(parts) > _COLUMNS_MIN:
+        parts.pop()
+    packed = cbor.encode(parts)
+    deflated = deflate(packed)
+    inflated = 0
+    if len(deflated) + 2 < len(packed):
+        inflated, packed = len(packed), deflated
+    names = cbor.encode([text for _, _, source, _ in packed_series for text in (source.name, source.unit)])
+    anchors = clock.monotonic_us, clock.wall_us
+    return cbor.encode([FORMAT, clock.boot_id, int(clock.kind), *anchors, names, inflated, packed])
+
+
+_COLUMNS_MIN = 3
+"""Shape, times and numbers; floats and texts are left out where nothing follows."""
+
+
+def _shape_and_times(packed_series: Sequence[tuple[Kind, int, _Collected, list[int]]]) -> tuple[bytes, list[int]]:
+    shape, written = bytearray(), list[int]()
+    before: list[int] = []
+    for kind, scale, series, _ in packed_series:
+        head = KIND_STEP * kind + SCALE_STEP * scale
+        if series.times == before:
+            shape.append(head + 1)
+            continue
+        before = series.times
+        shape.append(head)
+        shape += write_varints([len(before)])
+        written += before
+    return bytes(shape), written
+
+
+def _differences(values: Iterable[int], first: int) -> Iterator[int]:
+    return (value - before for before, value in pairwise(chain((first,), values)))
 
 
 def _as_numbers(kind: Kind, values: list[Value]) -> tuple[Kind, int, list[int]]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from covey.core.telemetry.batch import (
     ALARM_KEY,
     BOOT_ID_BYTES,
-    DEFLATE,
     FORMAT,
-    MAXIMUM_SCALE,
+    KIND_STEP,
+    SCALE_STEP,
     Alarm,
     Batch,
     ClockKind,
@@ -22,10 +22,10 @@ from covey.core.telemetry.batch import (
     Series,
 )
 from covey.core.wire import cbor, shapes
-from covey.core.wire.columns import Column, column_reader
 from covey.core.wire.deflate import inflate
-from covey.core.wire.shapes import integer, length, uint
-from covey.errors import MalformedError
+from covey.core.wire.shapes import length, uint
+from covey.core.wire.varints import check_varints, read_varints
+from covey.errors import LimitError, MalformedError
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 from covey.limits.telemetry import (
     MAXIMUM_BATCH_BYTES,
@@ -37,45 +37,33 @@ from covey.limits.telemetry import (
 )
 
 _KNOWN_LAYOUTS = 64
-_FOUR, _FIVE = b"\x84", b"\x85"
-_NO_TEXTS = b"\x80"
-
-
-class Known(NamedTuple):
-    """A layout, its exact bytes, and what it says of the columns' lengths."""
-
-    raw: bytes
-    layout: Layout
-    readings: int
-    numbers: int
-    float_bytes: int
+_THREE = b"\x83"
 
 
 class KnownLayouts:
-    """The layouts of the batches read last, by their exact bytes.
+    """The layouts of the batches read last, by the exact bytes of names and shape.
 
     A device's batches mostly name the same series with the same counts, in the same bytes. What was once read and
     found deterministic and sound need not be read again; a device that changes its layout each time gains nothing.
     """
 
     def __init__(self) -> None:
-        self._known: list[Known] = []
+        self._known: dict[tuple[bytes, bytes], Layout] = {}
 
-    def find(self, columns: bytes) -> Known | None:
-        """Return the layout that these columns begin with, after their head; the last found is first."""
-        for place, found in enumerate(self._known):
-            if columns.startswith(found.raw, 1):
-                if place:
-                    self._known.insert(0, self._known.pop(place))
-                return found
-        return None
+    def of(self, names: bytes, shape: bytes) -> Layout:
+        """Return the layout that names and shape make: the same object each time while it is known.
 
-    def add(self, raw: bytes, layout: Layout) -> None:
-        """Remember a layout by the bytes of its array."""
-        counts = layout.counts
-        numbers = counts[Kind.DECIMAL] + counts[Kind.BOOLEAN]
-        self._known.insert(0, Known(raw, layout, sum(counts.values()), numbers, 8 * counts[Kind.FLOAT]))
-        del self._known[_KNOWN_LAYOUTS:]
+        Raises:
+            MalformedError: they make none.
+            LimitError: beyond a bound.
+        """
+        key = names, shape
+        layout = self._known.get(key)
+        if layout is None:
+            if len(self._known) >= _KNOWN_LAYOUTS:
+                del self._known[next(iter(self._known))]
+            layout = self._known[key] = _read_layout(names, shape)
+        return layout
 
 
 def read_telemetry(body: bytes, known: KnownLayouts | None = None) -> tuple[int, Batch]:
@@ -83,13 +71,14 @@ def read_telemetry(body: bytes, known: KnownLayouts | None = None) -> tuple[int,
     known = known or KnownLayouts()
     found = _HEAD.match(body) if len(body) <= MAXIMUM_MESSAGE_BYTES else None
     if found is not None:
-        number, boot_id, clock, *rest, size = found.groups()
-        monotonic_us, wall_us, count, codec, inflated = map(uint, rest)
-        packed = body[found.end() :]
-        bounded = count <= MAXIMUM_BATCH_READINGS and inflated <= MAXIMUM_BATCH_BYTES >= len(packed)
-        if length(size) == len(packed) and bounded and number != b"\0":
-            reading = ClockReading(boot_id, monotonic_us, wall_us, ClockKind(clock[0]))
-            return uint(number), _unpack(reading, count, codec, inflated, packed, known)
+        number, boot_id, clock, monotonic_us, wall_us, size = found.groups()
+        ends = found.end() + length(size)
+        follows = _PACKED.match(body, ends)
+        if follows is not None and number != b"\0":
+            inflated, packed = uint(follows[1]), body[follows.end() :]
+            if length(follows[2]) == len(packed) <= MAXIMUM_BATCH_BYTES >= inflated:
+                reading = ClockReading(boot_id, uint(monotonic_us), uint(wall_us), ClockKind(clock[0]))
+                return uint(number), _unpack(reading, body[found.end() : ends], inflated, packed, known)
     fields, extensions = cbor.read_growing(body, MAXIMUM_MESSAGE_BYTES)
     number, value = cbor.record(fields, "telemetry", cbor.uint(), _as_it_is)
     if not number:
@@ -124,80 +113,95 @@ def _as_it_is(value: object) -> object:
 
 
 def _checked_batch(value: object, known: KnownLayouts) -> Batch:
-    version, boot_id, clock_kind, monotonic_us, wall_us, count, codec, inflated, packed = cbor.record(
-        value,
-        "batch",
-        *_BATCH_READERS,
+    version, boot_id, clock_kind, monotonic_us, wall_us, names, inflated, packed = cbor.record(
+        value, "batch", *_BATCH_READERS
     )
     if version != FORMAT:
         raise MalformedError(f"telemetry format {version}: a newer Covey?")
     clock = ClockReading(boot_id, monotonic_us, wall_us, ClockKind(clock_kind))
-    return _unpack(clock, count, codec, inflated, packed, known)
+    return _unpack(clock, names, inflated, packed, known)
 
 
-def _unpack(clock: ClockReading, count: int, codec: int, inflated: int, packed: bytes, known: KnownLayouts) -> Batch:
-    columns = inflate(packed, inflated, "telemetry") if codec == DEFLATE else packed
-    if len(columns) != inflated:
-        raise MalformedError("telemetry: a length is wrong")
-    found = known.find(columns) if columns[:1] == _FIVE else None
-    if found is not None and count == found.readings == found.numbers + found.float_bytes // 8:
-        numeric = _read_numeric(columns, found)
-        if numeric is not None:
-            return Batch(clock, count, found.layout, *numeric, ())
-    layout, (times, numbers, floats, texts) = _read_columns(columns, found, known)
-    batch = Batch(clock, count, layout, times, numbers, floats, texts)
-    _check_counts(batch)
-    return batch
+def _unpack(clock: ClockReading, names: bytes, inflated: int, packed: bytes, known: KnownLayouts) -> Batch:
+    columns = inflate(packed, inflated, "telemetry") if inflated else packed
+    shape, times, numbers, floats, texts = _split(columns)
+    layout = known.of(names, shape)
+    check_varints(times, layout.times)
+    check_varints(numbers, layout.numbers)
+    _check_the_others(layout, floats, texts)
+    return Batch(clock, layout, times, numbers, floats, texts)
 
 
-def _read_numeric(columns: bytes, known: Known) -> tuple[Column, Column, bytes] | None:
-    """Return the columns of a batch of numbers whose lengths agree, or None where the strict reader has to judge."""
-    times = _COLUMN.match(columns, 1 + len(known.raw))
-    if times is None:
-        return None
-    first, width, size = times.groups()
-    end = times.end() + known.readings * width[0]
-    timed = Column(integer(first), width[0], columns[times.end() : end])
-    numbers = _COLUMN.match(columns, end)
-    if numbers is None or length(size) != len(timed.planes):
-        return None
-    first, width, size = numbers.groups()
-    end = numbers.end() + known.numbers * width[0]
-    numbered = Column(integer(first), width[0], columns[numbers.end() : end])
-    floats = _OCTETS.match(columns, end)
-    if floats is None or length(size) != len(numbered.planes) or length(floats[0]) != known.float_bytes:
-        return None
-    end = floats.end() + known.float_bytes
-    return (timed, numbered, columns[floats.end() : end]) if columns[end:] == _NO_TEXTS else None
+def _split(columns: bytes) -> tuple[bytes, bytes, bytes, bytes, tuple[str | bytes, ...]]:
+    """Return the five columns; those that are left out are empty."""
+    if columns.startswith(_THREE):
+        found, end = list[bytes](), 1
+        for _ in range(3):
+            head = _OCTETS.match(columns, end)
+            if head is None:
+                break
+            begin, end = head.end(), head.end() + length(head[0])
+            found.append(columns[begin:end])
+        else:
+            if end == len(columns):
+                return found[0], found[1], found[2], b"", ()
+    fields: Any = cbor.decode(columns, MAXIMUM_BATCH_BYTES)
+    if isinstance(fields, list) and len(fields) in {3, 4}:
+        fields.extend([b"", []][len(fields) - 3 :])
+    shape, times, numbers, floats, texts = cbor.record(fields, "telemetry columns", *_COLUMN_READERS)
+    return shape, times, numbers, floats, texts
 
 
-def _read_columns(columns: bytes, found: Known | None, known: KnownLayouts) -> tuple[Layout, list[Any]]:
-    """Parse the columns. Known bytes of a layout are cut out: with the head of an array of four, the rest is CBOR."""
-    if found is not None:
-        rest = cbor.decode(_FOUR + columns[1 + len(found.raw) :], MAXIMUM_BATCH_BYTES)
-        return found.layout, cbor.record(rest, "telemetry columns", *_COLUMN_READERS)
-    value = cbor.decode(columns, MAXIMUM_BATCH_BYTES)
-    series, *rest = cbor.record(value, "telemetry columns", _SERIES, *_COLUMN_READERS)
-    layout = _layout(series)
-    known.add(cbor.encode(value[0]), layout)
-    return layout, rest
-
-
-def _layout(series: tuple[Series, ...]) -> Layout:
+def _read_layout(names: bytes, shape: bytes) -> Layout:
+    named = _NAMES(cbor.decode(names, MAXIMUM_BATCH_BYTES))
+    if len(named) % 2:
+        raise MalformedError("telemetry: a name without a unit")
+    series: list[Series] = []
+    times_from: list[int] = []
     counts = dict.fromkeys(Kind, 0)
-    for each in series:
-        counts[each.kind] += each.count
+    place = times = begin = 0
+    for name, unit in zip(named[::2], named[1::2], strict=True):
+        if place >= len(shape):
+            raise MalformedError("telemetry: more names than series")
+        kind, rest = divmod(shape[place], KIND_STEP)
+        scale, as_before = divmod(rest, SCALE_STEP)
+        place += 1
+        if as_before:
+            if not series:
+                raise MalformedError("telemetry: nothing stands before the first series")
+            count = series[-1].count
+        else:
+            count, place = _read_count(shape, place)
+            begin, times = times, times + count
+        series.append(_series(name, unit, kind, scale, count))
+        times_from.append(begin)
+        counts[series[-1].kind] += count
+    if place != len(shape):
+        raise MalformedError("telemetry: more series than names")
+    if sum(counts.values()) > MAXIMUM_BATCH_READINGS:
+        raise LimitError(f"telemetry: more than {MAXIMUM_BATCH_READINGS} readings")
     if any(before.kind > after.kind for before, after in pairwise(series)):
         raise MalformedError("telemetry: series out of order")
-    return Layout(series, counts)
+    return Layout(tuple(series), counts, tuple(times_from), times)
 
 
-def _read_series(value: object) -> Series:
-    name, unit, kind, scale, count = cbor.record(value, "series", *_SERIES_READERS)
-    if not name or not count:
+def _read_count(shape: bytes, place: int) -> tuple[int, int]:
+    """Return the varint that begins there, and where it ends."""
+    end = place
+    while end < len(shape) and shape[end] > 0x7F:
+        end += 1
+    raw = shape[place : end + 1]
+    check_varints(raw, 1)
+    return read_varints(raw)[0], end + 1
+
+
+def _series(name: str, unit: str, kind: int, scale: int, count: int) -> Series:
+    if len(unit.encode()) > MAXIMUM_UNIT_BYTES:
+        raise LimitError(f"a unit longer than {MAXIMUM_UNIT_BYTES} bytes")
+    if not name or count < 1:
         raise MalformedError("a series must have a name and at least one reading")
-    if scale and kind != Kind.DECIMAL:
-        raise MalformedError("only decimals may have a scale")
+    if kind > max(Kind) or (scale and kind != Kind.DECIMAL):
+        raise MalformedError("only decimals may have a scale, and there are five kinds")
     return Series(name, unit, Kind(kind), scale, count)
 
 
@@ -207,56 +211,38 @@ def _read_text(value: object) -> str | bytes:
     return cbor.text(MAXIMUM_TEXT_VALUE_BYTES)(value)
 
 
-_PLANES = cbor.octets_to(8 * MAXIMUM_BATCH_READINGS)
-_read_column = column_reader(MAXIMUM_BATCH_READINGS)
-_SERIES_READERS = (
-    cbor.text(MAXIMUM_NAME_BYTES),
-    cbor.text(MAXIMUM_UNIT_BYTES),
-    cbor.uint(max(Kind)),
-    cbor.uint(MAXIMUM_SCALE),
-    cbor.uint(MAXIMUM_BATCH_READINGS),
-)
-_SERIES = cbor.many(_read_series, MAXIMUM_BATCH_SERIES)
-_COLUMN_READERS = (
-    _read_column,
-    _read_column,
-    _PLANES,
-    cbor.many(_read_text, MAXIMUM_BATCH_READINGS),
-)
+_TEXTS = cbor.many(_read_text, MAXIMUM_BATCH_READINGS)
+_NAMES = cbor.many(cbor.text(MAXIMUM_NAME_BYTES), 2 * MAXIMUM_BATCH_SERIES)
+_OCTETS_READER = cbor.octets_to(MAXIMUM_BATCH_BYTES)
+_COLUMN_READERS = (*(_OCTETS_READER,) * 4, _TEXTS)
 _BATCH_READERS = (
     cbor.uint(255),
     cbor.octets(BOOT_ID_BYTES),
     cbor.uint(max(ClockKind)),
     cbor.uint(),
     cbor.uint(),
-    cbor.uint(MAXIMUM_BATCH_READINGS),
-    cbor.uint(DEFLATE),
+    _OCTETS_READER,
     cbor.uint(MAXIMUM_BATCH_BYTES),
-    cbor.octets_to(MAXIMUM_BATCH_BYTES),
+    _OCTETS_READER,
 )
 
 
 _HEAD = shapes.shape(
-    rb"\x82(%(uint)b)\x89\x01\x48(.{8})([\x00-\x02])(%(uint)b)(%(uint)b)(%(uint)b)([\x00\x01])(%(uint)b)(%(octets)b)"
+    rb"\x82(%(uint)b)\x88\x01\x48(.{8})([\x00-\x02])(%(uint)b)(%(uint)b)(%(octets)b)"
     % {b"uint": shapes.UINT, b"octets": shapes.OCTETS}
 )
-_COLUMN = shapes.shape(
-    rb"\x83(%b)([\x01\x02\x04\x08])(%b)" % (shapes.INTEGER, shapes.OCTETS),
-)
+_PACKED = shapes.shape(rb"(%b)(%b)" % (shapes.UINT, shapes.OCTETS))
 _OCTETS = shapes.shape(shapes.OCTETS)
 
 
-def _check_counts(batch: Batch) -> None:
-    counts = batch.layout.counts
-    numbers = counts[Kind.DECIMAL] + counts[Kind.BOOLEAN]
-    if not batch.count == sum(counts.values()) == len(batch.times) or numbers != len(batch.numbers):
-        raise MalformedError("telemetry: columns of the wrong length")
-    if counts[Kind.FLOAT] * 8 != len(batch.floats):
+def _check_the_others(layout: Layout, floats: bytes, texts: tuple[str | bytes, ...]) -> None:
+    counts = layout.counts
+    if counts[Kind.FLOAT] * 8 != len(floats):
         raise MalformedError("telemetry: floats of the wrong length")
-    texts = counts[Kind.TEXT]
-    if len(batch.texts) != texts + counts[Kind.DATA]:
+    spoken = counts[Kind.TEXT]
+    if len(texts) != spoken + counts[Kind.DATA]:
         raise MalformedError("telemetry: texts of the wrong length")
-    if any(type(value) is not str for value in batch.texts[:texts]) or any(
-        type(value) is not bytes for value in batch.texts[texts:]
+    if any(type(value) is not str for value in texts[:spoken]) or any(
+        type(value) is not bytes for value in texts[spoken:]
     ):
         raise MalformedError("telemetry: texts of the wrong type")

@@ -33,9 +33,7 @@ from typing import Any, NamedTuple
 
 from covey.core.telemetry.batch import (
     BOOT_ID_BYTES,
-    DEFLATE,
     MAXIMUM_SCALE,
-    RAW,
     WHOLE,
     Batch,
     ClockKind,
@@ -62,6 +60,7 @@ from covey.limits.telemetry import (
 )
 
 _FORMAT = 1
+RAW, DEFLATE = 0, 1
 _LOW_BITS = 60
 """A sum is written in two columns, as a column holds 62 bits: less the count's minima, its low bits, and the rest."""
 _NUMBERS = (Kind.DECIMAL, Kind.BOOLEAN)
@@ -230,8 +229,8 @@ class Summariser:
             MalformedError: its columns hold what no honest device writes.
         """
         offset = self._count_by(batch.clock)
-        times = [time + offset for time in batch.times.values()]
-        numbers = batch.numbers.values()
+        times = [time + offset for time in batch.taken_us()]
+        numbers = batch.integers()
         doubles = array("d", columns.join_planes(batch.floats, 8))
         columns.little_endian(doubles)
         at = number = double = 0

@@ -45,8 +45,9 @@ def _arrived(world: simulation.World) -> dict[int, list[int]]:
         first = batches[number - 1][-1] + 1 if number - 1 in batches else values[0]
         assert values == list(range(first, first + len(values))), "a reading that lacks without a batch that does"
     for body in bodies:
-        series = cbor.decode(cbor.decode(body, 4096)[1][8], 4096)[0]
-        assert len({count for *_, count in series}) == 1 <= series[0][4], "one of two readings of a sample"
+        shape = cbor.decode(cbor.decode(body, 4096)[1][7], 4096)[0]
+        assert len(shape) == 3, "one of two readings of a sample"
+        assert shape[2] & 1, "as many as of the other series, at the same times"
     return batches
 
 
