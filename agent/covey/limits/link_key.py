@@ -9,8 +9,9 @@ its acknowledgement, which one envelope in eight makes good."""
 LINK_KEY_ENVELOPES = 65_536
 """Envelopes under one link key: what one stolen key opens is bounded, and a new one costs next to nothing by then."""
 
-LINK_KEY_US = 3_600_000_000
-"""How long a link key is used: an hour, for the same reason."""
+LINK_KEY_US = 6 * 3_600_000_000
+"""How long a link key is used, for the same reason. Its recipient keeps it for days, and a new one costs 1 kB of a
+metered link."""
 
 LINK_NOTES_UNANSWERED = 4
 """Of so many heartbeats one is sealed: a recipient that lost the key misses three in a row at most."""
@@ -20,3 +21,7 @@ LINK_KEYS_KEPT = 4
 
 LINK_KEY_KEPT_US = 8 * 86_400_000_000
 """How long it keeps one at most: a relay holds envelopes for a week after the last one was written."""
+
+MAXIMUM_LINK_NAMES_BYTES = 2_048
+"""Names of series that a LINK may have short telemetry leave out: a hundred sensors'. A recipient keeps four of each
+author."""

@@ -101,15 +101,16 @@ class GivenLinkKeys {
     }
   }
 
-  /** {author, key, groupId, incarnation}, the last two where its short messages imply them; null where nobody has told that tag */
+  /** {author, key, groupId, incarnation, batch}, the last three where its short messages imply them; null where nobody has told that tag */
   find(tag) {
     const name = hexOf(tag)
     if (!this.opened.has(name)) {
       const found = this.store.get('linkkey/' + name)
       if (!found) return null
       const { message } = envelopes.open(Buffer.from(found.box, 'hex'), this.identity.noise.map(each => each.secret))
-      const [, linkKey, groupId, incarnation] = readLink(message)
-      this.opened.set(name, { author: found.author, key: linkKey, groupId, incarnation })
+      const [, linkKey, groupId, incarnation, bootId, monotonic, wall, names] = readLink(message)
+      const batch = bootId && { bootId, monotonic, wall, names }
+      this.opened.set(name, { author: found.author, key: linkKey, groupId, incarnation, batch })
     }
     return this.opened.get(name)
   }

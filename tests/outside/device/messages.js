@@ -49,11 +49,35 @@ function readMessage(bytes) {
 
 const NOTES = new Set(['ACK', 'PRESENCE'])
 /** The message of a short one, which came under a link key that implies author, group and incarnation; else the bytes as they are */
-function restored(bytes, { author, groupId, incarnation }, recipient) {
+function restored(bytes, { author, groupId, incarnation, batch }, recipient) {
   if (bytes[0] !== 0x86 || !groupId) return bytes
   const shapes = [exactly(64), integer(0, 255), sequence, sequence, uint63, octets(MAXIMUM_MESSAGE_BYTES)]
   const [mark, number, ...rest] = tuple(...shapes)(read(bytes, MAXIMUM_MESSAGE_BYTES))
+  if (number === TYPES.TELEMETRY && batch) rest.push(restoredTelemetry(rest.pop(), batch))
   return encode([mark, encode([1, number, author, recipient, groupId, incarnation, ...rest])])
+}
+
+/** The body of a short one, whose batch has six fields; any other as it is, for its reader to judge */
+function restoredTelemetry(body, implied) {
+  let value
+  try {
+    value = read(body, MAXIMUM_MESSAGE_BYTES)
+  } catch {
+    return body
+  }
+  const [number, batch, ...extensions] = Array.isArray(value) ? value : []
+  if (!Array.isArray(batch) || batch.length !== 6 || !(value.length === 2 || (value.length === 3 && extensions[0] instanceof Map))) return body
+  const [clock, since, drift, named, inflated, packed] = batch
+  const [late, later] = [since, drift].map(each => BigInt(integer(-(2n ** 63n), UINT63)(each)))
+  const monotonic = BigInt(implied.monotonic) + late
+  const wall = BigInt(implied.wall) + late + later
+  for (const each of [monotonic, wall]) uint63(each)
+  const known = read(implied.names, MAXIMUM_MESSAGE_BYTES)
+  const nameOf = each => (typeof each === 'string' ? [each] : known.slice(2 * integer(0, known.length / 2 - 1)(each), 2 * each + 2))
+  const names = named === null ? implied.names : encode(list(nameOf)(named).flat())
+  const restored = encode([number, [1, implied.bootId, clock, monotonic, wall, names, inflated, packed], ...extensions])
+  if (restored.length > 8192) throw malformed('short telemetry')
+  return restored
 }
 
 /** What came under a link key: an array of two is a message. */
@@ -122,10 +146,15 @@ function readResumption(bytes) {
 }
 
 function readLink(bytes) {
-  const shapes = [exactly(16), exactly(32), exactly(32), exactly(8)]
-  const value = read(bytes, 128)
-  const named = Array.isArray(value) && value.length > 2 && Buffer.isBuffer(value[2])
-  return structure(value, named ? shapes : shapes.slice(0, 2))[0]
+  const names = value => {
+    const known = list(text(128))(read(octets(2048)(value), 2048))
+    if (known.length % 2) throw malformed('a name without a unit')
+    return value
+  }
+  const shapes = [exactly(16), exactly(32), exactly(32), exactly(8), exactly(8), uint63, uint63, names]
+  const value = read(bytes, 2240)
+  const count = Array.isArray(value) ? value.filter(each => !(each instanceof Map)).length : 0
+  return structure(value, shapes.slice(0, count > 4 ? 8 : count > 2 ? 4 : 2))[0]
 }
 const readForward = bytes => structure(read(bytes, 4160), [key, octets(4096)])[0]
 const readEphemeral = bytes => structure(read(bytes, 1040), [uint63, octets(1024)])[0]

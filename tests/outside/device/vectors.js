@@ -55,11 +55,15 @@ function checkEnvelopes() {
     })
   }
   for (const entry of links.links) {
-    count.entry(entry, () => messages.readLink(octets(entry, 'bytes')), found => [found, [entry.tag, entry.key, ...entry.named]])
+    count.entry(entry, () => messages.readLink(octets(entry, 'bytes')), found => {
+      const { boot_id, monotonic_us, wall_us, names } = entry.batch ?? {}
+      return [found, [entry.tag, entry.key, ...entry.named, ...(boot_id ? [boot_id, monotonic_us, wall_us, names] : [])]]
+    })
   }
   for (const entry of links.shorts) {
     const [raw, author, recipient, groupId, incarnation] = ['bytes', 'author', 'recipient', 'group', 'incarnation'].map(name => octets(entry, name))
-    const read = () => messages.readMessage(messages.restored(raw, { author, groupId, incarnation }, recipient))
+    const batch = { bootId: octets(entry, 'boot_id'), monotonic: entry.monotonic_us, wall: entry.wall_us, names: octets(entry, 'names') }
+    const read = () => messages.readMessage(messages.restored(raw, { author, groupId, incarnation, batch }, recipient))
     count.entry(entry, read, message => [message.raw, octets(entry, 'message')])
   }
   for (const entry of links.notes) {

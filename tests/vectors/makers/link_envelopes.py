@@ -6,13 +6,14 @@ from typing import Any
 
 from covey.core import crypto
 from covey.core.ids import GroupId, Incarnation, LinkSeq
+from covey.core.telemetry.batch import Alarm, BatchBuilder, ClockKind, ClockReading, numbered
 from covey.core.wire import envelope
 from covey.core.wire.cbor import decode
 from covey.core.wire.message import Acknowledgement, MessageType, write_message
 from covey.core.wire.note import write_note
 from covey.core.wire.sequences import SequenceSet
-from covey.core.wire.short import Implied, shorten
-from tests.vectors.makers.cast import ALICE, BOB, INCARNATION, cbor, flip, seeded
+from covey.core.wire.short import Implied, ImpliedBatch, shorten
+from tests.vectors.makers.cast import ALICE, BOB, BOOT_ID, INCARNATION, NOW_US, cbor, flip, seeded
 
 _KEY = seeded("link key")
 _TAG = seeded("link tag", 16)
@@ -59,8 +60,23 @@ def _refused() -> list[tuple[str, str, bytes]]:
 
 
 _NAMED = (seeded("link group"), seeded("link incarnation", 8))
+_NAMES = ["temperature", "Cel", "humidity", "%RH", "co2", "ppm"]
+_BATCH = ImpliedBatch(BOOT_ID, 3_600_000_000, NOW_US, cbor(_NAMES))
 _BARE_BYTES = 64
 """No LINK without a group and an incarnation is longer."""
+
+
+def _described_batch() -> dict[str, Any]:
+    boot_id, monotonic_us, wall_us, names = _BATCH.fields()
+    return {"boot_id": boot_id.hex(), "monotonic_us": monotonic_us, "wall_us": wall_us, "names": names.hex()}
+
+
+def _batch_body(*readings: tuple[str, str, float], boot_id: bytes = BOOT_ID, alarm: Alarm | None = None) -> bytes:
+    builder = BatchBuilder()
+    for name, unit, value in readings:
+        builder.add(name, unit, 3_659_000_000, value)
+    clock = ClockReading(boot_id, 3_660_000_000, NOW_US + 60_000_007, ClockKind.SYNCHRONISED)
+    return numbered(77, builder.body(clock), alarm)
 
 
 def _links() -> list[dict[str, Any]]:
@@ -75,13 +91,21 @@ def _links() -> list[dict[str, Any]]:
         ("key of 33 bytes", "malformed", cbor([_TAG, _KEY + b"\x00"])),
         ("key as text", "malformed", cbor([_TAG, "x" * 32])),
         ("a field missing", "malformed", cbor([_TAG])),
-        ("a field too many", "malformed", cbor([_TAG, _KEY, *_NAMED, 0])),
-        ("longer than any", "limit", cbor([_TAG, bytes(128)])),
+        ("what batches leave out, too", None, cbor([_TAG, _KEY, *_NAMED, *_BATCH.fields()])),
+        ("a boot without a clock", "malformed", cbor([_TAG, _KEY, *_NAMED, BOOT_ID])),
+        ("a boot of 7 bytes", "malformed", cbor([_TAG, _KEY, *_NAMED, BOOT_ID[:7], *_BATCH.fields()[1:]])),
+        ("a clock before the epoch", "malformed", cbor([_TAG, _KEY, *_NAMED, BOOT_ID, -1, 0, _BATCH.names])),
+        ("a name without a unit", "malformed", cbor([_TAG, _KEY, *_NAMED, BOOT_ID, 0, 0, cbor(_NAMES[:-1])])),
+        ("names as an array", "malformed", cbor([_TAG, _KEY, *_NAMED, BOOT_ID, 0, 0, _NAMES])),
+        ("names of 2,049 bytes", "limit", cbor([_TAG, _KEY, *_NAMED, BOOT_ID, 0, 0, bytes(2_049)])),
+        ("a field too many", "malformed", cbor([_TAG, _KEY, *_NAMED, *_BATCH.fields(), 0])),
+        ("longer than any", "limit", cbor([_TAG, bytes(2_400)])),
     ]
     return [
         {"name": name, "bytes": body.hex(), "code": code}
         | ({"tag": _TAG.hex(), "key": _KEY.hex()} if code is None else {})
         | ({"named": [each.hex() for each in _NAMED if len(body) > _BARE_BYTES]} if code is None else {})
+        | ({"batch": _described_batch()} if name.startswith("what batches") else {})
         for name, code, body in rows
     ]
 
@@ -124,12 +148,21 @@ def _notes() -> list[dict[str, Any]]:
 
 
 def _shorts() -> list[dict[str, Any]]:
-    implied = Implied(ALICE.signing_public, BOB.signing_public, GroupId(_NAMED[0]), Incarnation(_NAMED[1]))
+    implied = Implied(ALICE.signing_public, BOB.signing_public, GroupId(_NAMED[0]), Incarnation(_NAMED[1]), _BATCH)
+    whole_batch = _batch_body(*[(name, unit, 1.5) for name, unit in zip(_NAMES[::2], _NAMES[1::2], strict=True)])
     place = LinkSeq(301)
     names = implied.recipient, implied.group_id, implied.incarnation
     rows: list[tuple[str, str | None, bytes, bytes]] = []
     for name, kind, body in (
-        ("telemetry", MessageType.TELEMETRY, seeded("body", 50)),
+        ("telemetry", MessageType.TELEMETRY, whole_batch),
+        (
+            "telemetry of two series, and one that is not implied",
+            MessageType.TELEMETRY,
+            _batch_body(("co2", "ppm", 412), ("pressure", "Pa", 1.5), ("humidity", "%RH", 40)),
+        ),
+        ("telemetry of another boot", MessageType.TELEMETRY, _batch_body(("co2", "ppm", 412), boot_id=bytes(8))),
+        ("an alarm", MessageType.TELEMETRY, _batch_body(("co2", "ppm", 5_000), alarm=Alarm.RAISED)),
+        ("telemetry that its reader judges", MessageType.TELEMETRY, seeded("body", 50)),
         ("a blob without content", MessageType.BLOB, b""),
     ):
         message = write_message(ALICE, kind, *names, 1_000, place, 1_800_000_000_000_000, body)
@@ -143,6 +176,19 @@ def _shorts() -> list[dict[str, Any]]:
         ("a signature of 63 bytes", "malformed", b"", cbor([signature[:63], kind_number, *rest])),
         ("type beyond 255", "malformed", b"", cbor([signature, 256, *rest])),
         ("link sequence beyond 40 bits", "malformed", b"", cbor([signature, kind_number, rest[0], 2**40, *rest[2:]])),
+        *[
+            (name, "malformed", b"", cbor([signature, kind_number, *rest[:3], cbor([77, batch])]))
+            for name, batch in (
+                ("an anchor as text", [0, "x", 0, None, 0, b""]),
+                ("an anchor before the epoch", [0, -3_600_000_001, 0, None, 0, b""]),
+                ("an anchor beyond 63 bits", [0, 2**63 - 1, 0, None, 0, b""]),
+                ("names in bytes", [0, 1, 0, b"", 0, b""]),
+                ("a place that the link does not name", [0, 1, 0, [0, 3], 0, b""]),
+                ("a place below 0", [0, 1, 0, [-1], 0, b""]),
+                ("a place that is true", [0, 1, 0, [True], 0, b""]),
+                ("longer than a short message may be", [0, 1, 0, [2] * 1_200, 0, b""]),
+            )
+        ],
         ("body as text", "malformed", b"", cbor([signature, kind_number, *rest[:3], "x"])),
         ("a field missing", "malformed", b"", cbor([signature, kind_number, *rest[:3]])),
         ("a field too many", "malformed", b"", cbor([signature, kind_number, *rest, 0])),
@@ -158,7 +204,7 @@ def _shorts() -> list[dict[str, Any]]:
         )
     }
     return [
-        {"name": name, **known, "message": message.hex(), "bytes": raw.hex(), "code": code}
+        {"name": name, **known, **_described_batch(), "message": message.hex(), "bytes": raw.hex(), "code": code}
         for name, code, message, raw in rows
     ]
 

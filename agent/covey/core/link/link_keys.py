@@ -41,18 +41,29 @@ from covey.core.ids import (
 )
 from covey.core.wire import cbor
 from covey.core.wire.envelope import TAG_BYTES, LinkEnvelope, read_envelope, seal_by_link
-from covey.core.wire.message import NO_GROUP, Message, read_message
+from covey.core.wire.message import NO_GROUP, Message, MessageType, read_message
 from covey.core.wire.sequences import SequenceSet
-from covey.core.wire.short import Implied, is_short, restore, shorten
-from covey.errors import DecryptionError
-from covey.limits.link_key import LINK_AFTER_ENVELOPES, LINK_KEY_ENVELOPES, LINK_KEY_US, LINK_NOTES_UNANSWERED
+from covey.core.wire.short import BOOT_ID_BYTES, Implied, ImpliedBatch, is_short, restore, shorten
+from covey.errors import DecryptionError, MalformedError
+from covey.limits.link_key import (
+    LINK_AFTER_ENVELOPES,
+    LINK_KEY_ENVELOPES,
+    LINK_KEY_US,
+    LINK_NOTES_UNANSWERED,
+    MAXIMUM_LINK_NAMES_BYTES,
+)
+from covey.limits.telemetry import MAXIMUM_NAME_BYTES
 
 if TYPE_CHECKING:
     pass
 
-_LINK_BYTES = 128
+_LINK_BYTES = 192 + MAXIMUM_LINK_NAMES_BYTES
 _WORN = 8
 """A key has its successor begun when no more than this fraction of its lifetime is left."""
+
+
+_GROWS = 16
+"""For this fraction of its lifetime a key stays although there are more series than it names."""
 
 
 class LinkTerms(NamedTuple):
@@ -75,14 +86,17 @@ class LinkKey:
     key: Secret = field(repr=False, compare=False)
     named: tuple[GroupId, Incarnation] | None = None
     """What short messages under the key leave out; None: there are none, as a board writes none."""
+    batch: ImpliedBatch | None = None
+    """What short telemetry leaves out in addition."""
 
     def to_wire(self) -> bytes:
-        """Return the body `[tag, key]`, the group and the incarnation after it."""
-        return cbor.encode_growing([self.tag, self.key.reveal(), *(self.named or ())])
+        """Return the body `[tag, key]`, the group and the incarnation after it, and what is known of batches."""
+        batch = () if self.batch is None else self.batch.fields()
+        return cbor.encode_growing([self.tag, self.key.reveal(), *(self.named or ()), *batch])
 
     def implied(self, recipient: DeviceKey) -> Implied | None:
         """Return what short messages to the key's recipient leave out."""
-        return None if self.named is None else Implied(self.author, recipient, *self.named)
+        return None if self.named is None else Implied(self.author, recipient, *self.named, self.batch)
 
     @classmethod
     def from_wire(cls, author: DeviceKey, body: bytes) -> LinkKey:
@@ -92,12 +106,24 @@ class LinkKey:
             RemoteError: malformed.
         """
         fields = cbor.decode_growing(body, _LINK_BYTES)
-        named = _NAMED if isinstance(fields, list) and len(fields) > 2 else ()
-        tag, key, *names = cbor.record(fields, "link", cbor.octets(TAG_BYTES), cbor.octets(KEY_BYTES), *named)
-        return cls(author, tag, Secret(key), (GroupId(names[0]), Incarnation(names[1])) if names else None)
+        count = len(fields) if isinstance(fields, list) else 0
+        further = (*(_NAMED if count > _BARE else ()), *(_BATCH if count > _BARE + len(_NAMED) else ()))
+        tag, key, *names = cbor.record(fields, "link", cbor.octets(TAG_BYTES), cbor.octets(KEY_BYTES), *further)
+        named = (GroupId(names[0]), Incarnation(names[1])) if names else None
+        return cls(author, tag, Secret(key), named, ImpliedBatch(*names[2:]) if len(names) > len(_NAMED) else None)
 
 
+def _read_names(value: object) -> bytes:
+    names = cbor.octets_to(MAXIMUM_LINK_NAMES_BYTES)(value)
+    if len(_NAMES(cbor.decode(names, MAXIMUM_LINK_NAMES_BYTES))) % 2:
+        raise MalformedError("link: a name without a unit")
+    return names
+
+
+_NAMES = cbor.many(cbor.text(MAXIMUM_NAME_BYTES), MAXIMUM_LINK_NAMES_BYTES)
+_BARE = 2
 _NAMED = (cbor.octets(GROUP_ID_BYTES), cbor.octets(INCARNATION_BYTES))
+_BATCH = (cbor.octets(BOOT_ID_BYTES), cbor.uint(), cbor.uint(), _read_names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +241,8 @@ class SendingLinks:
         self._sealed: dict[DeviceKey, tuple[int, int]] = {}
         self._groups: dict[DeviceKey, GroupId] = {}
         """The group that the newest message to each device named."""
+        self._batches: dict[DeviceKey, ImpliedBatch] = {}
+        """What the longest batch lately said of its series: the next key implies it."""
         self._seen: set[DeviceKey] = set()
         self._wanted: set[DeviceKey] = set()
 
@@ -232,22 +260,33 @@ class SendingLinks:
         key.counter += 1
         return seal_by_link(message, key.link.key.reveal(), key.link.tag, key.counter)
 
-    def shortened(self, recipient: DeviceKey, message: bytes) -> bytes:
+    def shortened(self, recipient: DeviceKey, message: bytes, now_us: int) -> bytes:
         """Return a message as it goes under the key in use: short where the key implies some of its fields."""
+        self._note(recipient, message)
         key = self._used.get(recipient)
         if key is None or key.implied is None:
-            self.note_group(recipient, message)
             return message
-        short = shorten(message, key.implied)
-        if short is None:
-            self.note_group(recipient, message)
-        return short or message
+        implied, noted = key.implied.batch, self._batches.get(recipient)
+        is_young = now_us - key.begun_us < self._terms.age_us // _GROWS
+        if noted is not None and (implied is None or (len(noted.names) > len(implied.names) and not is_young)):
+            self._want(recipient)
+        return shorten(message, key.implied) or message
 
-    def note_group(self, recipient: DeviceKey, message: bytes) -> None:
-        """Note the group that a message names: the next key implies it."""
-        group_id = read_message(message, verify=False).group_id
-        if group_id != NO_GROUP:
-            self._groups[recipient] = group_id
+    def _note(self, recipient: DeviceKey, message: bytes) -> None:
+        """Note the group and the series that a message names: the next key implies them."""
+        noted = read_message(message, verify=False)
+        if noted.group_id != NO_GROUP:
+            self._groups[recipient] = noted.group_id
+        if noted.type is MessageType.TELEMETRY:
+            self._note_batch(recipient, noted.body)
+
+    def _note_batch(self, recipient: DeviceKey, body: bytes) -> None:
+        batch, known = ImpliedBatch.of_message(body), self._batches.get(recipient)
+        if batch is None or len(batch.names) > MAXIMUM_LINK_NAMES_BYTES:
+            return
+        is_old = known is not None and batch.monotonic_us > known.monotonic_us + self._terms.age_us
+        if known is None or is_old or len(batch.names) >= len(known.names):
+            self._batches[recipient] = batch
 
     def seal_note(
         self, recipient: DeviceKey, note: bytes, address: NoisePublic, now_us: int, *, answered: bool
@@ -295,7 +334,8 @@ class SendingLinks:
     def draw(self, recipient: DeviceKey, incarnation: Incarnation) -> LinkKey:
         """Return a new key, which implies this device's present incarnation."""
         named = self._groups.get(recipient, NO_GROUP), incarnation
-        return LinkKey(self._author, self._rng(TAG_BYTES), Secret(self._rng(KEY_BYTES)), named)
+        drawn = self._rng(TAG_BYTES), Secret(self._rng(KEY_BYTES))
+        return LinkKey(self._author, *drawn, named, self._batches.get(recipient))
 
     def begin(self, recipient: DeviceKey, link: LinkKey, address: NoisePublic, place: Place, now_us: int) -> None:
         """Note that a key's LINK is queued, durably."""
@@ -344,3 +384,4 @@ class SendingLinks:
         self._sealed = {device: count for device, count in self._sealed.items() if is_peer(device)}
         self._seen = {device for device in self._seen if is_peer(device)}
         self._groups = {device: group for device, group in self._groups.items() if is_peer(device)}
+        self._batches = {device: batch for device, batch in self._batches.items() if is_peer(device)}

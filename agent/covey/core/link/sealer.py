@@ -74,7 +74,7 @@ class Sealer:
         self, recipient: DeviceKey, message: bytes, address: NoisePublic, now: Now, entry: InFlight | None = None
     ) -> Outgoing:
         """Return a message's envelope under the recipient's link key, or sealed where there is none."""
-        shortened = self._link_keys.shortened(recipient, message)
+        shortened = self._link_keys.shortened(recipient, message, now.monotonic_us)
         envelope = self._link_keys.seal(recipient, shortened, address, now.monotonic_us)
         if envelope is None:
             return self.seal(recipient, message, entry, address)

@@ -121,7 +121,7 @@ class SendQueue:
             self._records.incarnations.present(),
             seq,
             link_seq,
-            now.wall_us,
+            0 if kind is MessageType.TELEMETRY else now.wall_us,  # its batch says when
             body,
         )
         message_class = _class_of(kind, body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -14,11 +15,12 @@ from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
 from covey.core.link.link_keys import KeptKey, LinkKey, LinkTerms, open_envelope
 from covey.core.link.sealer import NOT_KEPT, Outgoing
 from covey.core.presence.status import Presence, State
+from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading
 from covey.core.wire import cbor
 from covey.core.wire.envelope import LINKED, SEALED, LinkEnvelope, read_envelope, seal, seal_by_link
 from covey.core.wire.message import NO_GROUP, MessageType, read_message, write_message
 from covey.core.wire.note import is_note, read_note, write_note
-from covey.core.wire.short import Implied, is_short, restore, shorten
+from covey.core.wire.short import Implied, ImpliedBatch, is_short, restore, shorten
 from covey.errors import DecryptionError, RemoteError
 from covey.limits.group import MAINTENANCE_US
 from covey.limits.link import RETRY_US_INITIAL, RETRY_US_MAX
@@ -129,7 +131,11 @@ def test_bodies(vector: dict[str, Any]) -> None:
 def test_short_messages(vector: dict[str, Any]) -> None:
     raw = bytes.fromhex(vector["bytes"])
     names = [bytes.fromhex(vector[name]) for name in ("author", "recipient", "group", "incarnation")]
-    implied = Implied.from_bytes(b"".join(names))
+    batch = ImpliedBatch(
+        *(bytes.fromhex(vector["boot_id"]), vector["monotonic_us"], vector["wall_us"]), bytes.fromhex(vector["names"])
+    )
+    implied = replace(Implied.from_bytes(b"".join(names)), batch=batch)
+    assert Implied.from_bytes(implied.to_bytes()) == implied
     assert is_short(raw) or vector["code"] is not None
     if vector["code"] is None:
         message = restore(raw, implied)
@@ -566,3 +572,84 @@ def test_what_only_begins_like_a_short_message_is_refused(size: int) -> None:
     raw = (b"\x86\x58\x40" + bytes(64) + b"\x18\x18")[:size]
     with pytest.raises(RemoteError):
         read_message(restore(raw, Implied.from_bytes(bytes(104))))
+
+
+class _Measurer:
+    """A device that measures, and a collector that lands at once: what goes is returned as it was written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ann, self.hub = (Talker(name, folder, terms=_TERMS) for name in ("ann", "hub"))
+        self.hub.nodes.collects = True
+        self.hub.restart()
+        self.group_id = found(self.ann, self.hub)
+
+    def measures(self, *names: str, boot_id: bytes = bytes(8)) -> tuple[bytes, bytes]:
+        """Send a batch; return (plaintext of its envelope, message that the collector has)."""
+        ann, hub = self.ann, self.hub
+        builder = BatchBuilder()
+        for name in names:
+            builder.add(name, "Cel", 0, 21.5)
+        clock = ClockReading(boot_id, ann.now.monotonic_us, ann.now.wall_us, ClockKind.SYNCHRONISED)
+        ann.batch(self.group_id, builder.body(clock))
+        sent = [each for each in ann.sends() if each.entry is not None]
+        plain = next(_plain(each.envelope, hub) for each in sent if _is_telemetry(each))
+        for each in sent:
+            hub.receive(each.envelope)
+        landed = b""
+        for waiting in hub.store.landing.until(1_000):
+            landed = waiting.message
+            hub.node.landing.landed(ann.key, waiting.incarnation, {waiting.link_seq}, hub.now)
+        for device in (ann, hub):
+            device.wait(1)
+        carry(ann, hub)
+        return plain, landed
+
+
+def _is_telemetry(outgoing: Outgoing) -> bool:
+    return outgoing.entry is not None and read_message(outgoing.entry.message).type is MessageType.TELEMETRY
+
+
+def _plain(envelope: bytes, recipient: Device) -> bytes:
+    """Return what is in an envelope, short if it is."""
+    parsed = read_envelope(envelope)
+    if isinstance(parsed, LinkEnvelope):
+        kept = recipient.store.link_keys.find(parsed.tag)
+        assert kept is not None
+        return parsed.open(kept.key(recipient.identity.noise)[0])
+    return parsed.open(recipient.identity.noise.current.secret.reveal())
+
+
+def test_names_stay_at_home_once_a_link_key_implies_them(tmp_path: Path) -> None:
+    world = _Measurer(tmp_path)
+    for _ in range(6):
+        plain, landed = world.measures("shed/north/temperature", "shed/south/temperature")
+        assert b"shed/north/temperature" in landed, "a vault has all that it needs"
+    assert is_short(plain)
+    assert b"temperature" not in plain
+    plain, landed = world.measures("shed/south/temperature")
+    assert b"temperature" not in plain
+    assert b"shed/south/temperature" in landed
+    assert b"shed/north/temperature" not in landed
+
+
+def test_a_series_that_a_link_key_does_not_imply_is_spelled_until_the_next_key(tmp_path: Path) -> None:
+    world = _Measurer(tmp_path)
+    for _ in range(6):
+        world.measures("indoors")
+    plain, landed = world.measures("indoors", "outdoors")
+    assert b"outdoors" in plain
+    assert b"indoors" not in plain
+    assert b"outdoors" in landed
+    world.ann.wait(LINK_KEY_US / 1e6 / 8)
+    for _ in range(4):
+        plain, _ = world.measures("indoors", "outdoors")
+    assert b"outdoors" not in plain
+
+
+def test_a_batch_of_another_boot_goes_with_its_names(tmp_path: Path) -> None:
+    world = _Measurer(tmp_path)
+    for _ in range(6):
+        world.measures("indoors")
+    plain, landed = world.measures("indoors", boot_id=b"rebooted")
+    assert b"indoors" in plain
+    assert b"rebooted" in landed
