@@ -35,6 +35,8 @@ _PROMISES = {
     "Terminal",
     "No copies",
     "Notes",
+    "Short telemetry",
+    "Batches",
     "Thinning",
     "Series rules",
 }
