@@ -394,4 +394,4 @@ def test_members_that_hear_of_each_other_send_no_reports(make: Make) -> None:
         for outgoing, recipient in moving:
             recipient.receive(outgoing.envelope)
         carry(ann, ben)
-    assert reports <= 5  # ben's acknowledgements say how its groups stand; its own reports ask ann, who has none to send
+    assert reports <= 5  # ann has ben's acknowledgements; ben, who gets none, asks once an hour
