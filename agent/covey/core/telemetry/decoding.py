@@ -185,12 +185,12 @@ def _read_layout(names: bytes, shape: bytes) -> Layout:
     return Layout(tuple(series), counts, tuple(times_from), times)
 
 
-def _read_count(shape: bytes, place: int) -> tuple[int, int]:
+def _read_count(shape: bytes, begin: int) -> tuple[int, int]:
     """Return the varint that begins there, and where it ends."""
-    end = place
+    end = begin
     while end < len(shape) and shape[end] > 0x7F:
         end += 1
-    raw = shape[place : end + 1]
+    raw = shape[begin : end + 1]
     check_varints(raw, 1)
     return read_varints(raw)[0], end + 1
 
