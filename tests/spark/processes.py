@@ -25,11 +25,14 @@ class Process:
 
 def below(root: int) -> dict[int, Process]:
     """Return a process and all that descend from it, by their ids."""
-    every = {found.pid: found for found in map(_look, _numbers()) if found is not None}
-    kept = {root: every[root]} if root in every else {}
-    while added := {p.pid: p for p in every.values() if p.parent in kept and p.pid not in kept}:
-        kept |= added
-    return kept
+    children: dict[int, list[int]] = {}
+    for pid in _numbers():
+        with suppress(OSError):
+            children.setdefault(_parent(pid), []).append(pid)
+    pids = [root]
+    for pid in pids:  # which grows meanwhile
+        pids += children.get(pid, [])
+    return {found.pid: found for found in map(_look, pids) if found is not None}
 
 
 def python_workers(found: Mapping[int, Process], *, of_executors: bool = False) -> list[int]:
@@ -77,13 +80,16 @@ def kill(pids: Iterable[int]) -> int:
 
 
 def _numbers() -> list[int]:
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - tests look often
+
+
+def _parent(pid: int) -> int:
+    with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 - as above
+        return int(stat.read().rpartition(b")")[2].split()[1])
 
 
 def _look(pid: int) -> Process | None:
-    folder = Path(f"/proc/{pid}")
     with suppress(OSError):
-        parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-        command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        return Process(pid, parent, command)
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return Process(pid, _parent(pid), command)
     return None

@@ -23,7 +23,7 @@ from tests.waiting import Patience
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
-SEGMENTS = 40
+SEGMENTS = 24
 ROOT = Path(__file__).parents[2]
 
 
@@ -40,7 +40,7 @@ def _kill_when(process: subprocess.Popen[bytes], condition: Callable[[], bool], 
     while not condition():
         assert process.poll() is None, "the engine ended before it could be killed"
         assert patience.left, "the engine has not come so far in time"
-        time.sleep(0.001)
+        time.sleep(0.01)
     if worker:
         found = below(process.pid)
         workers = [pid for pid in found if pid != process.pid and "forkserver" in found[pid].command]

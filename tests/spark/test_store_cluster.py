@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from covey.adapters.objects.folder import DirectoryStore
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
+from demo.quick_spark import quick_spark
 from tests.failing_s3 import FailingS3, Order
 from tests.spark.cluster import DRIVER, cluster
 from tests.spark.fleet import Author, Collector
@@ -62,7 +63,7 @@ def test_each_reading_once_though_all_that_can_is_killed_and_requests_fail(tmp_p
     with FailingS3().running() as store:
         key_file, authors = _landed(tmp_path / "vault", store)
         store.orders = failing
-        with cluster(tmp_path, key_file, store.environment) as parts:
+        with cluster(tmp_path, key_file, store.environment | quick_spark()) as parts:
             parts.boot(_WORKERS)
             killed: Counter[str] = Counter()
             starts, seen_before, patience = 0, (0, 0), Patience(120)

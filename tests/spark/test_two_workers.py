@@ -42,7 +42,6 @@ def test_each_reading_once_on_two_workers_though_a_python_worker_is_killed(tmp_p
     ]
     environment = os.environ | {
         "PATH": f"{programs}:{os.environ['PATH']}",
-        "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
         "SPARK_LOCAL_DIRS": str(tmp_path / "spark"),
         "SPARK_WORKER_DIR": str(tmp_path / "work"),
@@ -60,7 +59,7 @@ def test_each_reading_once_on_two_workers_though_a_python_worker_is_killed(tmp_p
             seen.update(executors(found).values())
             if not killed and (tables / "readings" / "batch=0").exists():
                 killed = [pid for pid in python_workers(found, of_executors=True)[:1] if kill([pid])]
-            time.sleep(0.05)
+            time.sleep(0.2)
     finally:
         kill([*below(driver.pid)])
         driver.wait()
