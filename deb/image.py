@@ -90,7 +90,7 @@ def build_image(output: Path, architectures: Iterable[str] = ARCHITECTURES) -> P
     for architecture in architectures:
         with TemporaryDirectory(prefix="covey-image-") as folder:
             root = unpack(Path(folder), architecture)
-            manifests.append(_manifest(blobs, _layer(root, tree_time()), architecture, version))
+            manifests.append(_manifest(blobs, layer_of(root, tree_time()), architecture, version))
     index = {"schemaVersion": 2, "mediaType": _type("index"), "manifests": manifests}
     image = output / f"covey-{version}-oci.tar"
     files = {"oci-layout": _json({"imageLayoutVersion": "1.0.0"}), "index.json": _json(index)}
@@ -164,7 +164,7 @@ def _fetch(folder: Path, architecture: str) -> list[Path]:
     return [each for each in fetched if each.name.partition("_")[0] not in _NOT_UNPACKED]
 
 
-def _layer(root: Path, time: int) -> bytes:
+def layer_of(root: Path, time: int) -> bytes:
     """Return a root as a tar file whose bytes follow from its content."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w", format=tarfile.GNU_FORMAT) as archive:

@@ -14,12 +14,12 @@ import hashlib
 import os
 import shutil
 import stat
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from covey.adapters.files import remove_durably, storage_errors, synchronise
+from covey.adapters.moments import run_owners_program
 from covey.errors import LocalError
 
 _MODE = 0o644
@@ -65,7 +65,7 @@ class FileInstaller:
             LocalError: it cannot be started.
             StorageError: the disk refused.
         """
-        code = _run(self._check, self._target) if self._check else 0
+        code = run_owners_program([*self._check, str(self._target)]) if self._check else 0
         if code == 0:
             for path in (self._old, self._none, self._new):
                 remove_durably(path)
@@ -128,13 +128,5 @@ class FileInstaller:
         synchronise(target.parent)
 
     def _changed(self) -> None:
-        if self._hook and (code := _run(self._hook, self._target)):
+        if self._hook and (code := run_owners_program([*self._hook, str(self._target)])):
             raise LocalError(f"{self._hook[0]} exited with code {code}")
-
-
-def _run(words: Sequence[str], target: Path) -> int:
-    try:
-        done = subprocess.run([*words, str(target)], stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - its owner's
-    except OSError as error:
-        raise LocalError(f"{words[0]} cannot be started: {error.strerror}") from error
-    return done.returncode

@@ -72,7 +72,7 @@ def _line(path: Path) -> str:
         return ""
 
 
-def run_check(words: Sequence[str]) -> int:
+def run_owners_program(words: Sequence[str]) -> int:
     """Run the owner's program; return its exit code, or 128 and more if a signal ended it, as a shell does.
 
     Raises:

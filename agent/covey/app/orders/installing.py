@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from covey.adapters.clock import SystemClock
 from covey.adapters.file_installer import FileInstaller
 from covey.adapters.files import storage_errors
-from covey.adapters.moments import DailyHours, on_mains, run_check
+from covey.adapters.moments import DailyHours, on_mains, run_owners_program
 from covey.adapters.slot_installer import SlotInstaller, end_agent_above
 from covey.errors import LocalError, RemoteError, UsageError
 from covey.limits.board import MAXIMUM_BOARD_IMAGE_BYTES
@@ -91,7 +91,7 @@ def wait_reason(hours_text: str, check: Sequence[str], *, mains: bool) -> str | 
         return f"waits for {hours}"
     if mains and not on_mains():
         return "waits for mains power"
-    code = run_check(check) if check else 0
+    code = run_owners_program(check) if check else 0
     if code not in {0, NOT_YET}:
         raise LocalError(f"{check[0]} exited with code {code}")
     return f"waits for {check[0]}" if code else None
