@@ -24,7 +24,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -138,10 +138,11 @@ class OwnDevices:
         personal = self.group()
         if personal is None:
             return
-        for each in self.state(personal).groups.values():
+        known = self.state(personal).groups
+        for each in known.values():
             if each.holding is not Holding.HELD and self._records.personal.obeyed(each.group_id) != each.operation:
                 yield from self._obey(each, now)
-        yield from self._announce(personal, now)
+        yield from self._announce(personal, known, now)
         others = [each.keys.signing_public for each in personal.members if not each.is_board]
         others.remove(self._own)
         known = self.state(personal).groups
@@ -202,9 +203,8 @@ class OwnDevices:
         self._history.hand_over(known.group_id, now)
         return True
 
-    def _announce(self, personal: GroupManifest, now: Now) -> Iterator[Done]:
+    def _announce(self, personal: GroupManifest, known: Mapping[GroupId, KnownGroup], now: Now) -> Iterator[Done]:
         """Announce the groups that this device is in (rule 2), and those that it has erased (rule 4)."""
-        known = self.state(personal).groups
         for group in self._shared():
             found = known.get(group.group_id)
             if found is None or self._is_back(found):
