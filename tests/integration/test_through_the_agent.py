@@ -142,6 +142,12 @@ def test_a_slow_source_keeps_its_times(guests: tuple[Guest, Guest, Gateway, Gate
     assert two.counters()["published_messages"] == 1  # one clock, so one batch
 
 
+def test_the_agent_counts_a_time_that_the_command_cannot_believe(guests: tuple[Guest, Guest, Gateway, Gateway]) -> None:
+    _, second, _, two = guests
+    second.ok("publish", feed='{"n":"t","v":1,"t":1764435600000}\n')
+    assert two.counters()["published_times_replaced"] == 1
+
+
 def test_the_agent_refuses_as_the_command_would(guests: tuple[Guest, Guest, Gateway, Gateway]) -> None:
     _, second, _, two = guests
     words = ("message", "send", "--text", "x", "--group", "beef")

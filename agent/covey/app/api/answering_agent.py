@@ -26,6 +26,7 @@ from covey.app.relays.documents import HandedOver, Outbox
 from covey.client import SYSTEM_SOCKET, Blob, Client
 from covey.client_calls import HAND_OVER_S_MAX
 from covey.config.schema import TelemetryConfig
+from covey.core.telemetry.times import UNUSABLE_US
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
@@ -145,6 +146,10 @@ class AnsweringAgent:
         return waiting
 
 
+_UNUSABLE_S = 1e12
+"""A time after the year 9999, which the agent replaces and counts, as it would have the one that was given."""
+
+
 class ThroughAgent:
     """Implements `device_api.Outlet`. A reading without a time is sent with its age: the agent's clock tells when."""
 
@@ -183,7 +188,11 @@ class ThroughAgent:
 
 def record_of(reading: Reading, age_s: float) -> dict[str, Any]:
     """Return a reading as a SenML record that stands alone; without a time of its own, it is so many seconds old."""
-    record: dict[str, Any] = {"n": reading.name, "t": -age_s if reading.time_us is None else reading.time_us / 1e6}
+    if reading.time_us is None:
+        time_s = -age_s
+    else:
+        time_s = _UNUSABLE_S if reading.time_us == UNUSABLE_US else reading.time_us / 1e6
+    record: dict[str, Any] = {"n": reading.name, "t": time_s}
     if reading.unit:
         record["u"] = reading.unit
     match reading.value:
