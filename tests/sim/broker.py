@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from covey.core.link.sealer import NOT_KEPT
 from covey.core.presence.heartbeat import LastWill
+from covey.limits.relay import RENEWED_S
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 from tests.sim.agenda import SECOND
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 _TOPIC = "covey/1/in/"
-RESUBSCRIBE_US = 3_600 * SECOND
+RESUBSCRIBE_US = int(RENEWED_S) * SECOND
 """`MqttRelay` renews its subscription when nothing has come for so long."""
 
 

@@ -23,7 +23,6 @@ from covey.core.now import Now
 from covey.core.wire import cbor
 from covey.core.wire.message import MessageType
 from tests.sim.agenda import MINUTE, SECOND
-from tests.sim.broker import RESUBSCRIBE_US
 from tests.sim.hostile_sender import HostileSender
 from tests.sim.ledger import MARK, Submission, check
 from tests.sim.store import SimStore
@@ -37,7 +36,7 @@ _DESTROYS = 0.03
 """How often what a person does is to destroy the group: in a third of the worlds where many things are done."""
 _AGREES_US = 60 * MINUTE
 _FORGETS_US = 15 * MINUTE
-_HEARS_US = RESUBSCRIBE_US + 15 * MINUTE
+_HEARS_US = 30 * MINUTE
 """Whoever the broker has deafened and who has nothing to say hears of nothing until it subscribes again."""
 _LEAVES_US = 30 * MINUTE
 _SLEEPS_US = 3 * MINUTE

@@ -13,6 +13,11 @@ KEEPALIVE_S = 72
 `WILL_DELAY_US` after the device's last packet: 150 s after a power cut (ADR 114). A device that loses a connection
 notices within two of these. It is longer than the 70 s between batches of a minute, which so replace the pings."""
 
+RENEWED_S = 850.0
+"""How long a relay delivers nothing before its inbox is subscribed again, whatever was said: a relay that has lost the
+subscription leaves a device with nothing to say deaf for no longer. It comes just before the twelfth ping and replaces
+it, so that a day costs 11 kB more than an hourly renewal."""
+
 RESUBSCRIBE_US = 300_000_000
 """How long a relay delivers nothing, while answers are missing, before its inbox is subscribed again: for 330 bytes."""
 

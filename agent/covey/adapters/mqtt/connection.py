@@ -12,8 +12,8 @@ Relays, sensors that read a broker's topics, doors that publish to one, and the 
 4. A session may outlive connections (Clean Start 0, Session Expiry §3.1.2.11.2); a relay's client id is its user name.
 5. A relay's inbox subscription must be granted with QoS 1, or we are not up. A session that this process has
    subscribed in, and that the server has resumed, needs no SUBSCRIBE. The subscription is renewed when nothing has come
-   for an hour, and when the caller misses answers, because servers have been seen to lose one while connected. Without
-   an inbox we are up once we are accepted, and the caller subscribes.
+   for `RENEWED_S`, and when the caller misses answers, because servers have been seen to lose one while connected.
+   Without an inbox we are up once we are accepted, and the caller subscribes.
 6. A server that leaves a publish unanswered for two keep-alives is left: a slot of the window that it
    never frees cannot be had back otherwise (a resend within a connection is forbidden, §4.4).
 7. A will is set at CONNECT, with a delay (§3.1.3.2.2), so that a short interruption does not publish it. A clean end

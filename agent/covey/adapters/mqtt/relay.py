@@ -26,7 +26,7 @@ from covey.adapters.mqtt.settings import (
 )
 from covey.adapters.mqtt.wire_meter import WireMeter
 from covey.limits.link import SESSION_S
-from covey.limits.relay import KEEPALIVE_S
+from covey.limits.relay import KEEPALIVE_S, RENEWED_S
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class MqttRelay:
         window: int = 200,
         payload_bytes_max: int = 1_200_000,
         connect_s_max: float = 10.0,
-        resubscribe_s: float = 3_600.0,
+        resubscribe_s: float = RENEWED_S,
         retry_s_min: float = 1.0,
         retry_s_max: float = 300.0,
         refused_s_min: float = 30.0,
