@@ -249,6 +249,7 @@ _OUR_OWN = {
     "HEADS_START_US": "this device's rhythm",
     "KEEPALIVE_S": "this device's rhythm",
     "LINK_NOTES_UNANSWERED": "this device's rhythm",
+    "RENEWED_S": "this device's rhythm",
     "RESUBSCRIBE_US": "this device's rhythm",
     "HEADS_CHANGE_US": "this device's rhythm",
     "QUICK_ROUNDS": "this device's rhythm",
