@@ -13,6 +13,8 @@ from playwright.sync_api import Browser, HttpCredentials, Page, Route, expect
 from playwright.sync_api import Error as BrowserError
 
 from covey.app.device.device import open_device
+from covey.app.fleet.page import serve_page
+from covey.app.fleet.silences import silenced
 from covey.core.history.orders import Obeying
 from covey.core.ids import GroupId, Incarnation
 from covey.core.pairing.pending import GroupRequest
@@ -301,3 +303,58 @@ def test_roll_outs_files_versions_boards_and_what_became_of_messages(
     is_readable(page)
     page.get_by_role("link", name="field-00006").press("Enter")
     expect(page.locator("#facts")).to_contain_text("Behindfield-00005")
+
+
+def test_a_series_by_hour_day_week_and_month(opens: Opens) -> None:
+    page = opens(viewport={"width": 390, "height": 844})
+    page.get_by_label("Find").fill("00013")
+    page.get_by_role("link", name="field-00013").press("Enter")
+    page.get_by_role("link", name="air:temperature").press("Enter")
+    expect(page.locator("#series-name")).to_be_focused()
+    expect(page.locator("#curve-words")).to_contain_text(re.compile("lowest [0-9.]+, highest [0-9.]+, last [0-9.]+ °C"))
+    expect(page.get_by_role("img", name=re.compile("air:temperature: from"))).to_be_visible()
+    is_readable(page)
+    page.get_by_role("link", name="Month").press("Enter")
+    expect(page.get_by_role("link", name="Month")).to_have_attribute("aria-current", "true")
+    expect(page.locator("#curve canvas")).to_have_count(1)
+    page.locator("#of-device").press("Enter")
+    expect(page.locator("#values tr")).to_have_count(4)
+
+
+def test_a_device_is_silenced_and_stays_where_the_mode_demands_a_ban(
+    opens: Opens, fleet: CollectedFleet, served: Gateway
+) -> None:
+    page = opens()
+    page.get_by_label("Find").fill("00039")
+    page.get_by_role("link", name="field-00039").press("Enter")
+    page.get_by_role("button", name="Silence 4 h").press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("Send no alerts about field-00039?")
+    is_readable(page)
+    page.get_by_role("button", name="Cancel").press("Enter")
+    page.get_by_role("button", name="Silence 24 h").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Silence 24 h").press("Enter")
+    expect(page.get_by_role("button", name="Send alerts again")).to_be_visible()
+    with open_device(fleet.folder) as device:
+        assert list(silenced(device)) == [fleet.authors[39].author]
+    served.ok("alert", "silence", "field-00039", "--for", "0")
+    page.get_by_role("button", name="Remove device").press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("Remove field-00039 from 1 group?")
+    page.get_by_role("dialog").get_by_role("button", name="Remove device").press("Enter")
+    expect(page.locator("#doable")).to_contain_text("in this mode a member can be removed only by a ban")
+    assert "field-00039" in served.ok("group", "members")
+
+
+def test_actions_of_other_sites_and_of_a_read_only_page_are_refused(browser: Browser, fleet: CollectedFleet) -> None:
+    for acts, code in ((True, 403), (False, 404)):
+        served = serve_page(fleet.folder, "127.0.0.1:0", (None, None), None, None, 1, 0.2, lambda _: None, acts=acts)
+        context = browser.new_context()
+        try:
+            page = context.new_page()
+            page.goto(served.link)
+            origin = "http://elsewhere.example" if acts else served.url.rstrip("/")
+            path = f"{served.url}remove?device={fleet.authors[1].author}"
+            assert context.request.post(path, headers={"Origin": origin}).status == code
+            assert fleet.label(1) in fleet.hub.ok("group", "members")
+        finally:
+            context.close()
+            served.close()

@@ -22,6 +22,8 @@ _OUR_OWN = {
     "ALARMS_PER_HOUR": "this device's rules",
     "ALERT_EPISODES": "this machine's alerts",
     "ALERT_MESSAGES": "this machine's alerts",
+    "SILENCED_DEVICES": "this machine's alerts",
+    "SILENCE_US_MAX": "this machine's alerts",
     "ALERT_PAUSE_US": "this machine's alerts",
     "ALERT_NAMED": "this machine's alerts",
     "ALERT_RETRY_US": "this machine's alerts",

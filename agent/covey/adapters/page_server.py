@@ -266,7 +266,7 @@ class _Visit(Exchange):
                 case _:
                     self.refuse(HTTPStatus.NOT_IMPLEMENTED, "this page accepts GET and POST only")
         except LocalError as error:
-            self.refuse(HTTPStatus.NOT_FOUND, str(error))
+            self.refuse(HTTPStatus.NOT_FOUND, f"{error}; {error.hint}" if error.hint else str(error))
         except CoveyError as error:
             self.refuse(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 

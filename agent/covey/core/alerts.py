@@ -4,7 +4,8 @@
 2. An episode is announced after it has lasted for some time; an alarm of a series at once.
 3. Missing information neither begins nor ends an episode.
 4. Episodes of one kind that begin, or end, within `ALERT_PAUSE_US` share one message.
-5. A message enters each target's queue in the same commit as its episodes, and leaves it once the target has accepted
+5. Nothing is announced of a silenced device; what still lasts when its silence ends is announced then.
+6. A message enters each target's queue in the same commit as its episodes, and leaves it once the target has accepted
    it. So it arrives at least once, with a constant id.
 """
 
@@ -144,6 +145,7 @@ class AlertBook:
         devices: Container[str],
         now_us: int,
         settle_us: int,
+        silenced: Container[str] = (),
     ) -> list[Notice]:
         """Accept findings, and return the alerts to send now.
 
@@ -153,6 +155,7 @@ class AlertBook:
             devices: the keys of all devices of the fleet, in hex.
             now_us: by the wall clock.
             settle_us: how long a problem has to last before it is announced.
+            silenced: the keys of devices of which nothing is announced now, in hex.
         """
         well, wrong = set[Subject](), set[Subject]()
         for subject, finding in findings:
@@ -167,9 +170,15 @@ class AlertBook:
         begun = [
             (subject, each)
             for subject, each in self.episodes.items()
-            if not each.announced and (subject.kind is AlertKind.ALARM or not 0 <= now_us - each.noticed_us < settle_us)
+            if subject.device not in silenced
+            and not each.announced
+            and (subject.kind is AlertKind.ALARM or not 0 <= now_us - each.noticed_us < settle_us)
         ]
-        ended = [(subject, each) for subject, each in self.episodes.items() if each.announced and each.ended_us]
+        ended = [
+            (subject, each)
+            for subject, each in self.episodes.items()
+            if subject.device not in silenced and each.announced and each.ended_us
+        ]
         return [*self._notices(begun, now_us, ended=False), *self._notices(ended, now_us, ended=True)]
 
     def _is_wrong(self, subject: Subject, finding: AlertFinding, now_us: int) -> None:

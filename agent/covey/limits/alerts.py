@@ -8,6 +8,12 @@ ALERT_EPISODES = 20_000
 ALERT_MESSAGES = 200
 """Messages that wait for one target; the oldest go first, and `covey alert list` counts them."""
 
+SILENCED_DEVICES = 256
+"""Devices whose alerts are silenced at one time, each about 90 bytes of the state; more of them are a setting."""
+
+SILENCE_US_MAX = 30 * 86_400_000_000
+"""Longest time for which alerts about a device are silenced: nobody remembers it for longer."""
+
 ALERT_PAUSE_US = 300_000_000
 """Least time between two messages of one kind: what comes meanwhile is told in one."""
 

@@ -10,6 +10,7 @@ let shownKey = null; // of the device that is shown
 let askedFor = null; // the device that the server is being asked for
 let askAgain = false; // whether it has changed meanwhile
 let deviceTimer = 0;
+let acting = 0; // actions whose answer is shown
 let lostAt = null; // since when there is no connection
 let wordsTimer = 0;
 const TILES = 12; // groups that are drawn until a person asks for all
@@ -108,6 +109,56 @@ function trouble(each) {
   one.append(made("strong", severities[each.severity], "severity"), " ");
   one.append(each.device ? linked(each.what, each.device) : each.what);
   one.append(hint(each.hint));
+  if (each.release && overview.acts) one.append(releaseButtons(overview.releases.find((other) => other.id === each.release)));
+  return one;
+}
+
+// What changes something: a button that asks first, and says beside it what came of it.
+function action(label, path, query, question, consequence) {
+  const one = made("span", undefined, "action"), button = made("button", label), said = made("span");
+  const request = `${path}?${new URLSearchParams(query)}`;
+  button.type = "button";
+  button.dataset.does = request;
+  said.setAttribute("role", "status");
+  button.addEventListener("click", async () => {
+    if (!(await isSure(question, consequence, label))) return;
+    button.disabled = true;
+    acting += 1;
+    try {
+      const found = await ask(request, "POST");
+      said.textContent = ` ${found.state || "done"}`;
+    } catch (error) {
+      said.className = "lost";
+      said.textContent = ` ${reason(error)}`;
+    }
+    button.disabled = false;
+    setTimeout(() => (acting -= 1), 4000); // so long an answer stays readable, whatever the stream sends
+  });
+  one.append(button, said);
+  return one;
+}
+
+function isSure(question, consequence, label) {
+  const dialog = element("sure");
+  element("sure-what").textContent = question;
+  element("sure-why").textContent = consequence;
+  element("sure-yes").textContent = label;
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((found) => dialog.addEventListener("close", () => found(dialog.returnValue === "yes"), { once: true }));
+}
+
+function releaseButtons(each) {
+  const one = made("span", undefined, "actions");
+  if (!each) return one;
+  const query = { release: each.id }, name = `${each.what} (${each.id.slice(0, 8)})`;
+  if (each.state === "ready") one.append(action("Start next wave", "resume", query, `Start the next wave of ${name}?`, `${each.others} devices are left.`));
+  if (each.state === "paused") one.append(action("Resume", "resume", query, `Resume ${name}?`, "Devices that have not started will start."));
+  if (each.state === "stopped" || (each.state === "paused" && (each.failed || each.silent)))
+    one.append(action("Accept failures", "resume", { ...query, accept: "yes" }, `Resume ${name} despite its failures?`, `${each.failed} failed and ${each.silent} silent devices no longer count.`));
+  if (each.state === "under way") one.append(action("Pause", "pause", query, `Pause ${name}?`, "No further device starts."));
+  if (["under way", "paused", "stopped", "ready", "awaits approval"].includes(each.state))
+    one.append(action("Abort", "abort", query, `Abort ${name}?`, "Devices that have not started never start; trials are rolled back. This is final."));
   return one;
 }
 
@@ -118,6 +169,7 @@ function invitation(each) {
   const one = made("li"), button = made("button", "Accept"), hours = Math.floor((each.expires_at_us - now()) / HOUR / 1e6);
   const shown = each.shown.map((member) => member.label || member.name).join(", ");
   const members = each.members === null ? "" : ` with ${each.members} members${shown ? `: ${shown}` : ""}`;
+  button.hidden = !overview.acts;
   one.append(made("span", `${called(each.label, each.inviter)} invites to ${titled(each)}${members}; ${hours} h left `));
   button.addEventListener("click", () => accept(each, titled(each), one, button));
   one.append(button);
@@ -141,17 +193,31 @@ function order(each) {
   for (const [outcome, count] of Object.entries(each.outcomes))
     outcomes.push(made("span", `${count} ${outcome}`, ["failed", "refused", "reverted", "unknown"].includes(outcome) ? "lost" : ""), " ");
   head.scope = "row";
-  head.append(" ", made("small", each.id.slice(0, 8)));
+  head.append(" ", made("small", each.groups.length > 1 ? `${each.id.slice(0, 8)}, ${each.groups.length} groups` : each.id.slice(0, 8)));
+  if (!each.counts && overview.acts) head.append(" ", action("Approve", "approve", { order: each.id }, `Approve ${each.what}?`, "Your signature counts towards the operators that must sign."));
   one.append(
     head,
     cell("given", "", living("span", each.given_at_us)),
     cell("by", "", called(each.label, each.device)),
     cell("", each.counts ? "" : "waiting", each.counts ? "in force" : `not in force, signed by ${each.signed} of ${each.needed}`),
-    cell("", "", ...outcomes),
+    cell("", "", bar(each.outcomes), ...outcomes),
   );
   return one;
 }
 
+// Results in proportion; the words beside it say the same.
+function bar(outcomes) {
+  const one = made("div", undefined, "bar");
+  one.setAttribute("aria-hidden", "true");
+  for (const [outcome, count] of Object.entries(outcomes)) {
+    const part = made("span", undefined, outcomeLook[outcome] || "open");
+    part.style.flexGrow = count;
+    one.append(part);
+  }
+  return one;
+}
+
+const outcomeLook = { done: "good", applied: "good", active: "good", failed: "bad", refused: "bad", reverted: "bad", unknown: "bad" };
 const releaseLook = { stopped: "lost", ready: "waiting", paused: "waiting", "awaits approval": "waiting" };
 
 function release(each) {
@@ -162,6 +228,7 @@ function release(each) {
   if (each.others) counts.push(`${each.others} left`);
   head.scope = "row";
   head.append(" ", made("small", each.id.slice(0, 8)));
+  if (overview.acts) head.append(" ", releaseButtons(each));
   one.append(
     head,
     cell("begun", "", living("span", each.began_at_us)),
@@ -251,11 +318,13 @@ function offerGroups(groups) {
   element("group").value = chosen;
 }
 
-// A new list in place of the old one; who was on a link with the keyboard stays on it.
+// A new list in place of the old one; who was on a link or a button with the keyboard stays on it.
 function replace(list, rows) {
-  const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  if (acting || element("sure").open) return; // the button that was pressed stays, and what it says
+  const place = (each) => each.getAttribute("href") || each.dataset.does;
+  const focused = list.contains(document.activeElement) ? place(document.activeElement) : null;
   list.replaceChildren(...rows);
-  if (focused) [...list.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused)?.focus();
+  if (focused) [...list.querySelectorAll("a, button")].find((each) => place(each) === focused)?.focus();
 }
 
 function showFleet(found) {
@@ -372,7 +441,10 @@ function plot(place, { points, factor, shown_unit: unit, name }) {
 }
 
 function value(each) {
-  const one = made("tr"), head = made("th", each.name), place = made("div", undefined, "plot");
+  const one = made("tr"), head = made("th"), place = made("div", undefined, "plot");
+  const course = made("a", each.name);
+  course.href = seriesLink(shownKey, each, "day");
+  head.append(typeof each.value === "string" ? each.name : course);
   const shown = cell("", "number", each.shown);
   shown.title = `${each.value} ${each.unit}`.trim();
   const clock = each.clock === "unsynchronised" ? made("small", " clock not synchronised", "unsynchronised") : "";
@@ -411,8 +483,82 @@ function showDevice(found) {
   if (device.missing) fact("Missing", `${device.missing} in transit: later ones arrived first`);
   for (const [reason, count] of Object.entries(device.lost)) fact("Lost", `${count}: ${reason.replaceAll("_", " ")}`);
   element("facts").replaceChildren(...facts);
-  element("values").replaceChildren(...found.values.map(value));
+  replace(element("values"), found.values.map(value));
+  if (found.acts) replace(element("doable"), deviceButtons(found));
   grow();
+}
+
+function deviceButtons({ device, groups, silenced_until_us: until }) {
+  if (device.presence === "itself") return [];
+  const name = device.label || device.device, query = { device: device.key };
+  const quiet = until
+    ? [action("Send alerts again", "silence", { ...query, hours: 0 }, `Send alerts about ${name} again?`, "")]
+    : [4, 24, 168].map((hours) => action(`Silence ${hours === 168 ? "7 d" : `${hours} h`}`, "silence", { ...query, hours }, `Send no alerts about ${name}?`, "Its problems stay on this page, as notices."));
+  const places = `${groups.length} ${groups.length === 1 ? "group" : "groups"}`;
+  return [...quiet, action("Remove device", "remove", query, `Remove ${name} from ${places}?`, "Only a new invite readmits it. Its stored readings stay.")];
+}
+
+const SPANS = { hour: "Hour", day: "Day", week: "Week", month: "Month" };
+const seriesLink = (key, { name, unit }, span) => `#${key}/${new URLSearchParams({ name, unit, span })}`;
+
+// The course of one series: the last value of each interval in a band from the lowest to the highest.
+function showSeries(found) {
+  const [times, last, low, high] = found.points, unit = found.shown_unit, place = element("curve"), words = [];
+  skew = found.now_us - Date.now() * 1000;
+  place.replaceChildren();
+  if (times.length) {
+    const least = Math.min(...low), most = Math.max(...high), link = colorOf("--link");
+    const thinned = last.map((each, at) => (found.thinned[at] ? each : null)), summed = found.thinned.filter(Boolean).length;
+    new uPlot({
+      width: place.clientWidth, height: 320, legend: { show: false }, cursor: { drag: { x: false, y: false } },
+      axes: axes(unit, false), bands: [{ series: [2, 3], fill: `${link}44` }],
+      scales: { x: { range: () => [found.since_us / 1e6, found.now_us / 1e6] } },
+      series: [
+        {}, { stroke: link, width: 2, points: { show: times.length < 3 } },
+        { stroke: `${link}88`, width: 1, points: { show: false } }, { stroke: `${link}88`, width: 1, points: { show: false } },
+        { stroke: colorOf("--wait"), width: 0, points: { show: true, size: 6, fill: colorOf("--wait") } },
+      ],
+    }, [times.map((each) => each / 1e6), last, high, low, thinned], place);
+    place.setAttribute("role", "img");
+    place.setAttribute("aria-label", `${found.name}: from ${short(least)} to ${short(most)}, last ${short(last.at(-1))} ${unit}`.trim());
+    words.push(`lowest ${short(least)}, highest ${short(most)}, last ${short(last.at(-1))} ${unit}`.trim());
+    if (summed) words.push(`${summed} of ${times.length} points are marked: summaries stand for their readings`);
+  } else words.push("no readings in this time");
+  if (found.read_from_us > found.since_us) words.push(`read back to ${new Date(found.read_from_us / 1e3).toLocaleString()} only; for all of it: covey graph`);
+  element("curve-words").textContent = words.join("; ");
+}
+
+function openSeries(key, query) {
+  const name = query.get("name") || "", unit = query.get("unit") || "", span = SPANS[query.get("span")] ? query.get("span") : "day";
+  const shown = location.hash, label = overview?.devices.find((each) => each.key === key)?.label;
+  element("of-device").href = `#${key}`;
+  element("of-device").textContent = label || key.slice(0, 8);
+  element("series-name").textContent = name;
+  document.title = `${name} – Covey`;
+  element("spans").replaceChildren(...Object.entries(SPANS).map(([each, word]) => {
+    const link = made("a", word);
+    link.href = seriesLink(key, { name, unit }, each);
+    if (each === span) link.setAttribute("aria-current", "true");
+    return link;
+  }));
+  element("series-name").focus();
+  element("curve").replaceChildren();
+  element("curve").removeAttribute("role");
+  element("curve").removeAttribute("aria-label");
+  element("curve-words").textContent = "…";
+  const load = async () => {
+    try {
+      const found = await ask(`series?${new URLSearchParams({ key, name, unit, span })}`);
+      if (location.hash !== shown) return;
+      showSeries(found);
+      connected();
+    } catch (error) {
+      if (location.hash !== shown) return;
+      disconnected(reason(error));
+    }
+    setTimeout(() => location.hash === shown && load(), 10000);
+  };
+  load();
 }
 
 // Where the readings are, from the device to the vault: a box each.
@@ -423,12 +569,13 @@ function showCustody(device, held) {
     return one;
   };
   const boxes = [box("On the device", "", "only the device knows how many; last seen ", living("span", device.seen_at_us))];
+  if (device.gateway) boxes.push(box("On its gateway", "", linked("", device.gateway), " carries them"));
   if (device.presence === "itself") boxes.pop();
   else if (held.missing) boxes.push(box("In transit", "waiting", `${held.missing} not arrived`));
   const landing = [`${held.landing} not in the vault yet`];
   if (held.landing) landing.push(", the oldest ", living("span", held.landing_since_us));
   boxes.push(box("Here", held.landing ? "waiting" : "", ...landing));
-  if (device.landed_at_us !== null) boxes.push(box("In the vault", "online", "up to the reading of ", living("span", device.newest_at_us)));
+  if (device.landed_at_us !== null) boxes.push(box("In the vault", "online", "up to the reading of ", living("span", device.newest_at_us), ", held since ", living("span", device.landed_at_us)));
   if (total(device.lost)) boxes.push(box("Lost", "lost", `${total(device.lost)}, as the device reports`));
   element("custody").replaceChildren(...boxes);
 }
@@ -482,11 +629,17 @@ async function refreshDevice(key) {
 }
 
 function route() {
-  const key = location.hash.slice(1);
-  shownKey = key || null;
+  const [key, course] = location.hash.slice(1).split("/", 2);
+  shownKey = course === undefined && key ? key : null;
   element("fleet").hidden = Boolean(key);
-  element("device").hidden = !key;
-  if (key) {
+  element("device").hidden = !shownKey;
+  element("series").hidden = course === undefined;
+  if (course !== undefined) {
+    stream?.close();
+    stream = null;
+    openSeries(key, new URLSearchParams(course));
+  } else if (key) {
+    element("doable").replaceChildren();
     for (const id of ["facts", "custody", "values", "outbox", "story"]) element(id).replaceChildren();
     element("name").textContent = overview?.devices.find((each) => each.key === key)?.label || key.slice(0, 8);
     element("name").focus(); // a screen reader says it at once, whenever the rest comes

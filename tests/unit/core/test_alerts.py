@@ -127,3 +127,18 @@ def test_a_removed_target_is_forgotten() -> None:
     book.enqueue(_message(1), ["webhook", "mail"])
     book.enqueue(_message(2), ["mail"])
     assert {name: len(queue.waiting) for name, queue in book.queues.items()} == {"mail": 2}
+
+
+def test_a_silenced_device_is_announced_when_its_silence_ends() -> None:
+    book, subject = AlertBook(), Subject(AlertKind.LOST, f"{1:064x}")
+    lost = {subject: AlertFinding("pump", "has lost 3 messages", _START_US)}
+
+    def look(minute: int, *, quiet: bool, found: dict[Subject, AlertFinding | None]) -> list[Notice]:
+        now_us = _START_US + minute * 60_000_000
+        return book.look(found.items(), {subject.device}, now_us, 0, {subject.device} if quiet else ())
+
+    assert look(0, quiet=True, found={**lost}) == []
+    assert look(60, quiet=True, found={**lost}) == []
+    assert [each.ended for each in look(61, quiet=False, found={**lost})] == [False]
+    assert look(120, quiet=True, found={subject: None}) == []
+    assert [each.ended for each in look(180, quiet=False, found={subject: None})] == [True]

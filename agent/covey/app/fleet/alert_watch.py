@@ -18,6 +18,7 @@ from covey.adapters.alert_targets import AlertTarget, alert_targets
 from covey.app.device.device import open_device
 from covey.app.fleet.alerts import findings_of, message_of
 from covey.app.fleet.fleet import FleetView
+from covey.app.fleet.silences import silenced
 from covey.app.wording import count
 from covey.core.alerts import AlertMessage
 from covey.core.ids import printable
@@ -160,7 +161,7 @@ class AlertWatch:
         """
         with open_device(self._folder) as device:
             fleet = self._view.look(device, None, _SINCE_US, listed=None, always_us=_SINCE_US)
-            own = device.node.identity.signing_public.hex()
+            own, quiet = device.node.identity.signing_public.hex(), silenced(device)
         if not fleet.listens:
             self._listens_since = time.monotonic()
         settled = time.monotonic() - self._listens_since >= self._config.restart_seconds and fleet.listens
@@ -168,7 +169,7 @@ class AlertWatch:
         findings = findings_of(fleet, self._view.devices(), self._config, own=own, settled=settled, known=known)
         with self._guard:
             settle_us = int(self._config.settle_seconds * 1_000_000)
-            for notice in self._book.look(findings, devices, fleet.at_us, settle_us):
+            for notice in self._book.look(findings, devices, fleet.at_us, settle_us, quiet):
                 self._book.number += 1
                 message = message_of(notice, devices, fleet.at_us, self._book.number)
                 self._book.enqueue(message, self._targets)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
 from queue import Queue
@@ -27,8 +27,8 @@ from covey.app.documents import to_json
 from covey.app.fleet.devices import shown_device
 from covey.app.fleet.documents import Fleet, FleetDevice, FleetValue
 from covey.app.fleet.fleet import FleetView, vault_of
-from covey.app.groups.requests import accept_invitation, waiting_invitations
-from covey.app.telemetry.curves import Curve, Window, curves
+from covey.app.fleet.silences import silenced
+from covey.app.telemetry.curves import Curve, Interval, Window, curves
 from covey.app.telemetry.human_units import reading_text, scale_of
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId, from_hex
 from covey.errors import CoveyError, LocalError, RemoteError
@@ -124,6 +124,8 @@ _TROUBLES = 20
 _OUTBOX = 10
 """Messages that wait for a device, the oldest ones, which its page shows."""
 _DIGITS = 9
+_HOUR_US = 3_600_000_000
+_SPANS_US = {"hour": _HOUR_US, "day": 24 * _HOUR_US, "week": 168 * _HOUR_US, "month": 744 * _HOUR_US}
 _KEEPALIVE_S = 15.0
 _LOOKING = 0.5
 """How much of the time may be spent with looking over all devices: an open page leaves half a processor to others."""
@@ -143,8 +145,14 @@ class Dashboard:
         location: str | None,
         since_us: int,
         interval_s: float,
+        *,
+        acts: bool = True,
     ) -> None:
-        """Look at the fleet at most once each `interval_s`; at the vault `location`, `since_us` back."""
+        """Look at the fleet at most once each `interval_s`; at the vault `location`, `since_us` back.
+
+        `acts`: whether the page offers to change something.
+        """
+        self._acts = acts
         self._device, self._location = KeptDevice(opened), location
         self._since_us, self._interval_s = since_us, interval_s
         self._view = FleetView()
@@ -276,6 +284,8 @@ class Dashboard:
             points = curves(reader, nodes, key, window, most_bytes=MAXIMUM_LOOK_BYTES)
         return {
             "now_us": self._now_us(),
+            "acts": self._acts,
+            "silenced_until_us": self._device.run(silenced).get(key.hex()),
             "device": to_json(found),
             "gateway": self._named(found.gateway),
             "boards": [
@@ -305,23 +315,50 @@ class Dashboard:
             "outbox": [to_json(each) for each in waiting],
         }
 
-    def accept(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Accept an invitation to a group, by its whole id: `group`, of a member, by its key: `inviter`.
+    def series(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Return the course of one series: of each interval the time, the last, the lowest and the highest value.
+
+        Args:
+            query: `key` as for `device`; `name` and `unit` as the device sent them; `span`: a name of `_SPANS_US`.
 
         Raises:
-            LocalError: none waits.
+            LocalError: no such device, or this device reads no vault.
         """
-        group, inviter = query.get("group", ""), query.get("inviter", "")
+        fleet, _, key = self._one(query)
+        if not fleet.reads_vault:
+            raise LocalError("this device has no vault key")
+        name, unit = query.get("name", ""), query.get("unit", "")
+        span_us = _SPANS_US.get(query.get("span", ""), _SPANS_US["day"])
+        reader, nodes = self._device.run(lambda device: vault_of(device, self._location))
+        window = Window(fleet.at_us - span_us, fleet.at_us + span_us // SHOWN_POINTS, SHOWN_POINTS)
+        read_from: list[int] = []
+        found = curves(reader, nodes, key, window, series=name, most_bytes=MAXIMUM_LOOK_BYTES, stopped=read_from.append)
+        curve = found.get((name, unit), {})
+        points = [curve[place] for place in sorted(curve)]
+        scale = scale_of(unit, max((max(abs(each.lowest), abs(each.highest)) for each in points), default=0.0))
+        return {
+            "now_us": self._now_us(),
+            "name": name,
+            "shown_unit": scale.unit,
+            "since_us": window.since_us,
+            "read_from_us": max(read_from, default=window.since_us),
+            "points": [
+                [each.at_us for each in points],
+                *([value * scale.factor for value in column] for column in _bounds(points)),
+            ],
+            "thinned": [each.thinned for each in points],
+        }
 
-        def answer(device: Device) -> bytes:
-            if not any((each.group_id, each.inviter) == (group, inviter) for each in waiting_invitations(device)):
-                raise LocalError("no such invitation is waiting")
-            return accept_invitation(device, group, inviter)
+    def act(self, action: Callable[[Device, Mapping[str, str]], dict[str, Any]], query: Mapping[str, str]) -> Any:
+        """Let an action of `page_actions` change something; the page shows it at once.
 
-        accepted = self._device.run(answer)
+        Raises:
+            LocalError: this device may not do that, or there is nothing of that name.
+        """
+        found = self._device.run(lambda device: action(device, query))
         with self._changed:
             self._looks_at_once = True
-        return {"accepted": accepted.hex()}
+        return found
 
     def _one(self, query: Mapping[str, str]) -> tuple[Fleet, FleetDevice, DeviceKey]:
         fleet, key = self.look(), DeviceKey(_octets(query.get("key", ""), KEY_BYTES))
@@ -343,6 +380,7 @@ class Dashboard:
         lists = ("groups", "orders", "releases", "rollbacks", "files", "versions", "invitations")
         return {
             "summary": fleet.summary,
+            "acts": self._acts,
             "reads_vault": fleet.reads_vault,
             "is_read": fleet.is_read,
             "troubles": [to_json(each) for each in fleet.troubles[:_TROUBLES]],
@@ -364,6 +402,10 @@ def _wanted(query: Mapping[str, str]) -> Wanted:
         find,
         find,
     )
+
+
+def _bounds(points: Sequence[Interval]) -> tuple[list[float], ...]:
+    return [each.last for each in points], [each.lowest for each in points], [each.highest for each in points]
 
 
 def _shown_value(value: FleetValue, curve: Curve) -> dict[str, Any]:

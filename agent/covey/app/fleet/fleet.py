@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +17,7 @@ from covey.app.checks.status import own_condition
 from covey.app.fleet.devices import ASLEEP, HERE, SELF, FleetDevices, shown_device, value_of
 from covey.app.fleet.documents import SEVERITIES, Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue, FleetVersion
 from covey.app.fleet.orders import RecentOrders, RollOuts, newest_files
+from covey.app.fleet.silences import silenced
 from covey.app.fleet.troubles import troubles_of
 from covey.app.groups.requests import waiting_invitations
 from covey.app.telemetry.newest_readings import NewestOfDevice, NewestReadings
@@ -187,6 +189,8 @@ class FleetView:
         if has_keys and reads and self._newest.is_empty:
             what = "nothing is stored in the vault yet"
             troubles.append(FleetTrouble(what, "covey vault status", severity="notice"))
+        quiet = silenced(device)
+        troubles = [_quieted(each, quiet, now_us) for each in troubles] if quiet else troubles
         troubles.sort(key=lambda each: SEVERITIES.index(each.severity))
         return Fleet(
             now_us,
@@ -253,6 +257,13 @@ class FleetView:
         return self._newest.devices.get(key, _NOTHING)
 
 
+def _quieted(trouble: FleetTrouble, quiet: Mapping[str, int], now_us: int) -> FleetTrouble:
+    until_us = quiet.get(trouble.device)
+    if until_us is None:
+        return trouble
+    return replace(trouble, what=f"{trouble.what} (silenced until {local_time(until_us, now_us)})", severity="notice")
+
+
 def _values(said: NewestOfDevice) -> tuple[FleetValue, ...]:
     return tuple(map(value_of, said.by_name()))
 
@@ -316,4 +327,4 @@ def _summary(table: FleetTable, now_us: int, *, in_group: bool, reads_vault: boo
 def local_time(at_us: int, now_us: int) -> str:
     """Return a time as a person here says it: of the last twenty hours the hour, of others the day."""
     local = datetime.fromtimestamp(at_us // 1_000_000).astimezone()
-    return f"{local:%H:%M}" if now_us - at_us < _LATELY_US else f"{local:%Y-%m-%d}"
+    return f"{local:%H:%M}" if abs(now_us - at_us) < _LATELY_US else f"{local:%Y-%m-%d}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.app.device.device import open_device
 from covey.app.fleet.dashboard import Dashboard
+from covey.app.fleet.page_actions import ACTIONS
 from covey.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ def serve_page(
     since_us: int,
     interval_s: float,
     link_used: Callable[[str], None],
+    *,
+    acts: bool = True,
 ) -> PageServer:
     """Look at the fleet, and begin to serve its page.
 
@@ -41,6 +45,7 @@ def serve_page(
         location: of the vault; None for the configured one.
         since_us: how far back to look in the vault.
         interval_s: at least so long between two looks.
+        acts: whether visitors may change something: accept, approve, resume, abort, remove, silence.
         link_used: called with the next link when the last one has let a browser in.
 
     Raises:
@@ -59,14 +64,19 @@ def serve_page(
             hint="--certificate FILE --key FILE --password-file FILE; or ssh -L 8765:127.0.0.1:8765",
         )
     password = None if password_file is None else _password(password_file)
-    dashboard = Dashboard(lambda: open_device(folder), location, since_us, interval_s)
+    dashboard = Dashboard(lambda: open_device(folder), location, since_us, interval_s, acts=acts)
     dashboard.look()
     return PageServer(
         Listen(host, port, *certificate, password),
         resources.files("covey") / "web",
-        {"/fleet": dashboard.overview, "/device": dashboard.device, "/story": dashboard.story},
+        {
+            "/fleet": dashboard.overview,
+            "/device": dashboard.device,
+            "/story": dashboard.story,
+            "/series": dashboard.series,
+        },
         {"/events": dashboard.overviews},
-        {"/accept": dashboard.accept},
+        {path: partial(dashboard.act, action) for path, action in ACTIONS.items()} if acts else {},
         link_used,
     )
 

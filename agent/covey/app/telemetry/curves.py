@@ -41,11 +41,13 @@ class Interval(NamedTuple):
     last: float
     lowest: float
     highest: float
+    thinned: bool = False
+    """Whether a summary stands for some of its readings."""
 
-    def including(self, at_us: int, value: float) -> Interval:
-        """Return the interval with one more reading."""
+    def including(self, at_us: int, value: float, *, thinned: bool) -> Interval:
+        """Return the interval with one more reading, or one more value of a summary."""
         at, last = (at_us, value) if at_us >= self.at_us else (self.at_us, self.last)
-        return Interval(at, last, min(self.lowest, value), max(self.highest, value))
+        return Interval(at, last, min(self.lowest, value), max(self.highest, value), self.thinned or thinned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ def curves(
     series: str | None = None,
     most_bytes: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    stopped: Callable[[int], None] = lambda _: None,
 ) -> dict[tuple[str, str], Curve]:
     """Return the curves of a device's series, by name and unit: numbers, and of switches 0 or 1.
 
@@ -88,6 +91,8 @@ def curves(
             `MAXIMUM_SHOWN_SERIES` are kept.
         most_bytes: how much to read, from the newest segment backwards; None for all of the window.
         progress: called with the bytes read so far.
+        stopped: called where `most_bytes` ends the reading, with the time (microseconds since 1970) from which on all
+            was read.
 
     Raises:
         StorageError: the vault cannot be read.
@@ -96,13 +101,17 @@ def curves(
     known, read = KnownLayouts(), 0
     for node, entry in segments_backwards(reader, nodes):
         read += entry.size
-        if entry.created_at_us < window.since_us or (most_bytes is not None and read > most_bytes):
+        if entry.created_at_us < window.since_us:
+            break
+        if most_bytes is not None and read > most_bytes:
+            stopped(entry.created_at_us)
             break
         for message in _telemetry_of(reader, node, entry, author):
+            thinned = message.type is not MessageType.TELEMETRY
             with suppress(RemoteError):
                 for name, unit, at_us, value in _values(message, known):
                     if series in {None, name, shown(name)}:
-                        _take(found, (name, unit), window.interval(at_us), at_us, value)
+                        _take(found, (name, unit), window.interval(at_us), at_us, value, thinned=thinned)
         progress(read)
     return found
 
@@ -129,13 +138,23 @@ def _values(message: Message, known: KnownLayouts) -> Iterator[tuple[str, str, i
 
 
 def _take(
-    found: dict[tuple[str, str], Curve], name: tuple[str, str], interval: int | None, at_us: int, value: float
+    found: dict[tuple[str, str], Curve],
+    name: tuple[str, str],
+    interval: int | None,
+    at_us: int,
+    value: float,
+    *,
+    thinned: bool,
 ) -> None:
     if interval is None or (name not in found and len(found) >= MAXIMUM_SHOWN_SERIES):
         return
     curve = found.setdefault(name, {})
     before = curve.get(interval)
-    curve[interval] = Interval(at_us, value, value, value) if before is None else before.including(at_us, value)
+    curve[interval] = (
+        Interval(at_us, value, value, value, thinned)
+        if before is None
+        else before.including(at_us, value, thinned=thinned)
+    )
 
 
 def _telemetry_of(reader: VaultReader, node: str, entry: SegmentEntry, author: DeviceKey) -> Iterator[Message]:

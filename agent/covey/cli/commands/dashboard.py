@@ -28,6 +28,7 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--since", metavar="TIME", default="1d", help="how far to look back in the vault (default: 1d)")
     parser.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
+    parser.add_argument("--read-only", action="store_true", help="offer visitors no changes")
     interval_option(parser, 0.5)
 
 
@@ -45,6 +46,7 @@ def run(options: argparse.Namespace) -> int:
         since_us,
         interval_s,
         lambda link: print(f"link for another browser: {link}", flush=True),
+        acts=not options.read_only,
     )
     print(page.link, flush=True)
     if password_file is None:

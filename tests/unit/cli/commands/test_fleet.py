@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from covey.app.device.device import find_state, open_device
+from covey.app.fleet import page_actions, silences
 from covey.cli.commands import fleet as cmd_fleet
 from covey.core.actions.results import ROLLED_BACK, CommandState, OrderResult
 from covey.core.history.orders import ONCE_BYTES, CommandOrder, Obeying
@@ -15,6 +16,7 @@ from covey.core.ids import DeviceKey, Incarnation, LinkSeq, key_text
 from covey.core.orders.selector import EVERYBODY
 from covey.core.wire.message import Loss, LossReason, MessageType, read_message, write_message
 from covey.core.wire.sequences import SequenceSet
+from covey.errors import LocalError
 from tests.command import Here
 from tests.fleet import identity
 
@@ -185,3 +187,21 @@ def test_what_is_urgent_comes_first_and_is_marked(hub: Here) -> None:
     assert found[0]["severity"] == "urgent"
     assert found[0]["what"] == "this device: the agent is not running"
     assert " !! this device: the agent is not running: covey check" in hub.ok("fleet")
+
+
+@pytest.mark.slow
+def test_the_page_removes_a_device_from_all_groups_with_the_rights_of_the_command(hub: Here) -> None:
+    with open_device(find_state(str(hub.state))) as opened:
+        own = opened.node.identity.signing_public
+        for query in ({}, {"device": "00"}, {"device": own.hex()}, {"device": bytes(32).hex()}):
+            with pytest.raises(LocalError):
+                page_actions.remove(opened, query)
+        page_actions.silence(opened, {"device": LEE.signing_public.hex(), "hours": "4"})
+        assert [*silences.silenced(opened)] == [LEE.signing_public.hex()]
+        page_actions.silence(opened, {"device": LEE.signing_public.hex(), "hours": "0"})
+        assert not silences.silenced(opened)
+        found = page_actions.remove(opened, {"device": LEE.signing_public.hex()})
+        assert [opened.pick_group(each).member(LEE.signing_public) for each in found["groups"]] == [None]
+        for action in (page_actions.abort, page_actions.resume, page_actions.pause, page_actions.approve):
+            with pytest.raises(LocalError):
+                action(opened, {"release": "00" * 16, "order": "00" * 32})
