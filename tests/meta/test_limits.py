@@ -84,6 +84,7 @@ _OUR_OWN = {
     "AWAITED": "this machine's memory",
     "AWAITED_BYTES": "this device's disk",
     "REMEMBERED_LINES": "this machine's memory",
+    "REMEMBERED_PASTS": "this machine's memory",
     "AWAITED_US": "this device's rhythm",
     "LAN_READ_BYTES": "this machine's memory",
     "LAN_CLIENTS": "this machine's memory",

@@ -61,6 +61,10 @@ of the one above, so hostile members exhaust an honest one's family only where t
 REMEMBERED_LINES = 4_096
 """Authors whose sponsors stay known in memory: those of four full groups."""
 
+REMEMBERED_PASTS = 64
+"""What operations follow, as summed up for the last ones that were judged while a limit is near: two shares' logs,
+twice over. Each takes some kilobytes, and a bit for each operation."""
+
 AWAITED = 1_024
 """Operations that waiting ones name, as remembered while they are fetched: those of sixteen requests."""
 

@@ -112,7 +112,7 @@ class Acceptance:
     def forget_named(self) -> None:
         """Look manifests up again: one that rivals of its issuer have replaced is not held any more (rule 6)."""
         self._named.clear()
-        self.shares.refresh()
+        self.shares.look_for_manifests()
 
     def named(self, group_id: GroupId, manifest_hash: ManifestHash) -> NamedManifest | None:
         """Return a manifest that is here."""

@@ -32,7 +32,8 @@ from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from covey.core.history.operation import Log, Operation
+from covey.core.history.operation import Operation
+from covey.core.history.pasts import Pasts
 from covey.core.history.sponsors import UNKNOWN, Line, SponsorFamily, Sponsors
 from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.limits.history import (
@@ -78,7 +79,9 @@ class HistoryShares:
         self._lines: dict[GroupId, dict[DeviceKey, set[Line]]] = {}
         """The lines of all authors that have operations here, of groups where these were needed."""
         self._unlimited = unlimited
-        self._admins = admins
+        self._pasts = Pasts(
+            operations, lambda group_id, it: it.author not in admins(group_id, it.manifest), sponsors.line
+        )
 
     def has_log(self, operation: Operation) -> bool:
         """Say whether an operation, here or not, is in the logs of its author's share (rule 1)."""
@@ -126,33 +129,23 @@ class HistoryShares:
     def may_follow(self, group_id: GroupId, author: DeviceKey, followed: Iterable[OperationId]) -> MayFollow:
         """Say whether an operation by an author may follow others (rules 4 and 6).
 
-        It reads the whole history, but only where an author or a family has so much here.
+        It reads the history, but only where an author or a family has so much here, and only what it has not read for
+        similar operations before (`pasts.py`).
         """
         authors = self._operations.authors_beyond(group_id, LOGS_BEHIND, BYTES_BEHIND)
         families = self._families_beyond(group_id)
         if not authors and not families:
             return MayFollow.WITHIN
-        logs: dict[DeviceKey, set[Log]] = {each: set() for each in authors}
+        behind = self._pasts.of(group_id, frozenset(followed))
         length, of_family = dict.fromkeys(authors, 0), dict.fromkeys(families, 0)
-        wanted = set(followed)
-        for shape in self._operations.shapes(group_id):
-            if shape.id not in wanted:
-                continue
-            wanted.discard(shape.id)
-            wanted.update(shape.parents)
-            if shape.previous is not None:
-                wanted.add(shape.previous)
-            if shape.author in self._admins(group_id, shape.manifest):
-                continue
-            if shape.author in authors:
-                assert shape.log is not None, "records give it"
-                logs[shape.author].add(shape.log)
-                length[shape.author] += shape.length
-            if families and shape.author != author:
-                for each in self._sponsors.line(group_id, shape.author, shape.manifest):
+        for (writer, line), written in behind.lengths.items():
+            if writer in authors:
+                length[writer] += written
+            if families and writer != author:
+                for each in line:
                     if each in of_family:
-                        of_family[each] += shape.length
-        if not all(len(logs[each]) <= LOGS_BEHIND and length[each] <= BYTES_BEHIND for each in authors):
+                        of_family[each] += written
+        if not all(len(behind.logs.get(each, ())) <= LOGS_BEHIND and length[each] <= BYTES_BEHIND for each in authors):
             return MayFollow.BEYOND
         unknown = of_family.pop(UNKNOWN, 0)
         if not all(used <= _bound_of(each) for each, used in of_family.items()):
@@ -187,8 +180,17 @@ class HistoryShares:
         return self._lines[group_id]
 
     def refresh(self) -> None:
-        """Look at what another process wrote, and at manifests that were not here before."""
+        """Look at what another process wrote."""
         self._lines.clear()
+        self._pasts.forget_unknown()
+
+    def look_for_manifests(self) -> None:
+        """Look for the manifests that let authors in, where these were not here before."""
+        for group_id in [
+            each for each, lines in self._lines.items() if UNKNOWN in _families(set().union(*lines.values()))
+        ]:
+            del self._lines[group_id]
+        self._pasts.forget_unknown()
 
 
 def _families(lines: Iterable[Line]) -> set[SponsorFamily]:

@@ -75,6 +75,9 @@ class OperationRecords(OrderRecords, Protocol):
     def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
         """Yield where each operation stands, also one that was forgotten, each after all that follow it."""
 
+    def shape(self, group_id: GroupId, operation_id: OperationId) -> OperationShape | None:
+        """Return where an operation stands, also one that was forgotten."""
+
     def remains(self, group_id: GroupId) -> Iterator[tuple[int, Remains, OperationId | None]]:
         """Yield by height and id what remains of each operation, or would, with its arrival, and what it approves.
 

@@ -8,15 +8,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from covey.adapters.sqlite.database import Database
 from covey.core.history.kinds import TARGETED_KINDS
 from covey.core.history.operation import ID_BYTES, Held, Log, OperationShape, Remains, read_operation
-from covey.core.ids import GroupId, OperationId
+from covey.core.ids import DeviceKey, GroupId, Incarnation, ManifestHash, OperationId
 from covey.core.orders.target import target_of
 
 _OF_LOG = "FROM forgotten_operation AS gone JOIN forgotten_log AS log ON log.id = gone.log "
+_SHAPES = (
+    f"SELECT arrival, gone.hash, author, manifest.hash, parents, kind, late, incarnation, length {_OF_LOG}"
+    "JOIN forgotten_manifest AS manifest ON manifest.id = manifest"
+)
 
 
 class ForgottenOperations:
@@ -35,14 +40,13 @@ class ForgottenOperations:
 
     def shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
         """Yield what each was and what it followed, each after all that follow it."""
-        rows = self._database.each(
-            f"SELECT arrival, gone.hash, author, manifest.hash, parents, kind, late, incarnation, length {_OF_LOG}"
-            "JOIN forgotten_manifest AS manifest ON manifest.id = manifest WHERE group_id = ? ORDER BY arrival DESC",
-            (group_id,),
-        )
-        for arrival, operation_id, author, manifest, parents, kind, late, incarnation, length in rows:
-            log, place = Log(author, incarnation), (author, manifest, parents_of(parents), kind)
-            yield OperationShape(arrival, operation_id, *place, bool(late), log=log, length=length)
+        rows = self._database.each(f"{_SHAPES} WHERE group_id = ? ORDER BY arrival DESC", (group_id,))
+        return itertools.starmap(_shape_of, rows)
+
+    def shape(self, group_id: GroupId, operation_id: OperationId) -> OperationShape | None:
+        """Return what one was and what it followed."""
+        row = self._database.first(f"{_SHAPES} WHERE gone.hash = ? AND group_id = ?", (operation_id, group_id))
+        return None if row is None else _shape_of(*row)
 
     def remains(self, group_id: GroupId) -> Iterator[tuple[int, Remains, None]]:
         """Yield by height and id what remains of each, with its arrival."""
@@ -185,3 +189,18 @@ class ForgottenOperations:
 def parents_of(raw: bytes) -> tuple[OperationId, ...]:
     """Read the column of that name."""
     return tuple(OperationId(raw[start : start + ID_BYTES]) for start in range(0, len(raw), ID_BYTES))
+
+
+def _shape_of(
+    arrival: int,
+    operation_id: OperationId,
+    author: DeviceKey,
+    manifest: ManifestHash,
+    parents: bytes,
+    kind: int,
+    late: int,
+    incarnation: Incarnation,
+    length: int,
+) -> OperationShape:
+    log, place = Log(author, incarnation), (author, manifest, parents_of(parents), kind)
+    return OperationShape(arrival, operation_id, *place, bool(late), log=log, length=length)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 
@@ -31,6 +32,7 @@ from covey.errors import DamagedStateError
 
 _WAITING = f"peer.id << {PLACE_BITS} | announcement.place"
 _WAITS = f"EXISTS (SELECT 1 FROM peer JOIN outbox ON outbox.id = {_WAITING} WHERE signing_public = member)"  # noqa: S608
+_SHAPE = "arrival, hash, late, stored_at, raw"
 _COLUMNS = "arrival, height, stored_at, hash, raw"
 _EVERY_ARRIVAL = 2**63 - 1
 
@@ -167,15 +169,19 @@ class OperationTables:
         both = self._shapes(group_id), self.forgotten.shapes(group_id)
         return heapq.merge(*both, key=lambda each: -each.arrival)
 
+    def shape(self, group_id: GroupId, operation_id: OperationId) -> OperationShape | None:
+        row = self._database.first(
+            f"SELECT {_SHAPE} FROM operation WHERE hash = ? AND group_id = ?",  # noqa: S608 - our names
+            (operation_id, group_id),
+        )
+        return self.forgotten.shape(group_id, operation_id) if row is None else _shape_of(*row)
+
     def _shapes(self, group_id: GroupId) -> Iterator[OperationShape]:
         rows = self._database.each(
-            "SELECT arrival, hash, late, stored_at, raw FROM operation WHERE group_id = ? ORDER BY arrival DESC",
+            f"SELECT {_SHAPE} FROM operation WHERE group_id = ? ORDER BY arrival DESC",  # noqa: S608 - our names
             (group_id,),
         )
-        for arrival, found, late, stored_at_us, raw in rows:
-            it = read_operation(raw, verify=False)
-            shape = it.author, it.manifest, it.parents, it.kind
-            yield OperationShape(arrival, found, *shape, bool(late), stored_at_us, it.log, it.previous, len(raw))
+        return itertools.starmap(_shape_of, rows)
 
     def numbered(self, group_id: GroupId, log: Log, number: int) -> int:
         here = self._database.one(
@@ -456,3 +462,9 @@ class Announcements:
 
     def forget(self, group_id: GroupId, member: DeviceKey) -> None:
         self._database.run("DELETE FROM announcement WHERE group_id = ? AND member = ?", (group_id, member))
+
+
+def _shape_of(arrival: int, found: OperationId, late: int, stored_at_us: int, raw: bytes) -> OperationShape:
+    it = read_operation(raw, verify=False)
+    shape = it.author, it.manifest, it.parents, it.kind
+    return OperationShape(arrival, found, *shape, bool(late), stored_at_us, it.log, it.previous, len(raw))
