@@ -408,7 +408,7 @@ class Device {
   takeRevoke(tx, holding, revoke) {
     if (!revoke.groupId.equals(holding.groupId)) return 'not_for_us'
     const issuer = holding.members().get(revoke.issuer)
-    if (!issuer) return 'unknown_issuer'
+    if (!issuer || issuer.capabilities.includes('board')) return 'unknown_issuer'
     if (issuer.since > revoke.version) return 'rollback'
     for (const prefix of ['group/', 'settings/']) tx.set(prefix + holding.id, null)
     for (const prefix of ['manifest/', 'secret/', 'operation/']) {

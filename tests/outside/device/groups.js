@@ -321,7 +321,7 @@ function checkChange(before, change, manifest, followed) {
   const { added, removed, banned, unbanned, altered } = change
   const actor = before.members.get(issuer)
   const letsItselfIn = mode === MODES.PUBLIC && !actor && change.adds.has(issuer)
-  if (!actor && !letsItselfIn) throw new Refused('unknown_issuer')
+  if ((!actor && !letsItselfIn) || actor?.capabilities.includes('board')) throw new Refused('unknown_issuer')
   for (const [listed, held] of [[members, before.members], [bans, before.bans]]) {
     for (const { id, since } of listed) if (since !== (held.get(id)?.since ?? version)) throw malformed('since')
   }

@@ -7,7 +7,17 @@ from typing import Any
 
 from covey.core import crypto
 from covey.core.crypto import Identity
-from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, Mode, Role, genesis, secret_id, sign_manifest
+from covey.core.group.manifest import (
+    BOARD,
+    COLLECTOR,
+    GroupManifest,
+    Member,
+    Mode,
+    Role,
+    genesis,
+    secret_id,
+    sign_manifest,
+)
 from covey.core.group.policy import Action, sign_vote
 from covey.core.ids import GroupId, ManifestHash, NoisePublic
 from tests.vectors.makers import group_scenarios, rivals
@@ -57,6 +67,8 @@ WITHOUT_BOB = sign_manifest(WITH_CAROL.banning(BOB.signing_public, secret_id(_SE
 FORMER = sign_manifest(WITHOUT_BOB.adding(_member(MALLORY)), BOB)
 """By Bob, who was removed."""
 STRANGER = sign_manifest(WITH_BOB.adding(_member(MALLORY)), MALLORY)
+WITH_BOARD = sign_manifest(WITH_BOB.adding(_member(CAROL, "pump", capabilities=(BOARD,))), ALICE)
+BY_BOARD = sign_manifest(WITH_BOARD.removing(ALICE.signing_public, secret_id(_SECOND)), CAROL)
 OTHER_GROUP = _founded(ALICE, GroupId(seeded("other group")))
 STOLEN_GENESIS = _founded(MALLORY)
 SKIPPING = sign_manifest(replace(WITH_CAROL, version=4), BOB)
@@ -194,6 +206,8 @@ _ALL = {
     "without bob": WITHOUT_BOB,
     "by bob after his removal": FORMER,
     "by a stranger": STRANGER,
+    "with a board": WITH_BOARD,
+    "by a board": BY_BOARD,
     "genesis of another group": OTHER_GROUP,
     "genesis of this group by mallory": STOLEN_GENESIS,
     "version 4 after 2": SKIPPING,
@@ -422,6 +436,7 @@ def make() -> dict[str, Any]:
             None,
         ),
         ("by a stranger", ["genesis", "with bob", "by a stranger"], "unknown_issuer"),
+        ("by a board", ["genesis", "with bob", "with a board", "by a board"], "unknown_issuer"),
         ("with another group's genesis", ["genesis of another group", "with bob"], "genesis"),
     ]
     return {

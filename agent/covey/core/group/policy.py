@@ -1,7 +1,8 @@
 """Permissions to change a group, by its mode: pure functions of the state before the change (docs/protocol/).
 
-    1. The issuer is a member (000.13). In a public group a stranger may add itself as a plain member, if it changes
-       nothing else (003.09) and there are fewer than `SELF_JOINED_MEMBERS`.
+    1. The issuer is a member (000.13) and no board: a board follows no manifests, so what it signs comes from somebody
+       who has taken its keys. In a public group a stranger may add itself as a plain member, if it changes nothing else
+       (003.09) and there are fewer than `SELF_JOINED_MEMBERS`.
     2. Any member may leave: remove itself and nothing else.
     3. Only its owner changes a device's noise key and what it announces of its build.
     4. invites-only (the default) and personal: all members are equal and may change everything else; nobody is an admin
@@ -146,6 +147,8 @@ def authorise(manifest: GroupManifest, before: GroupState, change: Change, *, re
     if issuer not in before.members:
         _check_stranger(manifest, before, change)
         return
+    if before.members[issuer].is_board:
+        raise UnknownIssuerError("a board changes no group")
     if any(member.since != manifest.version for member in change.added.values()) or any(
         since != manifest.version for since in change.banned.values()
     ):

@@ -4,9 +4,9 @@
 `REVOKE` carries `[signature64, signed]`. `signed` is the bytes of `[1, group_id, epoch, version, targets, issuer]`,
 with epoch and version as the issuer knows them:
 
-    1. The issuer is a member, without interruption since that version: a Revoke from before its removal does not count
-       after it was added again. Changes that the issuer did not know do not save the group. A Revoke of a later epoch
-       waits for the manifest that begins that epoch.
+    1. The issuer is a member and no board, without interruption since that version: a Revoke from before its removal
+       does not count after it was added again. Changes that the issuer did not know do not save the group. A Revoke of
+       a later epoch waits for the manifest that begins that epoch.
     2. A member stops sending and accepting in the group at once, and sends the same bytes once to every other member
        and target, because the issuer may not have known all members.
     3. A member forgets the group when all of them have acknowledged, or a day later. The commit that stored the Revoke
@@ -93,7 +93,7 @@ def check_revoke(revoke: Revoke, manifest: GroupManifest, own: DeviceKey) -> Non
     if revoke.epoch > manifest.epoch:
         raise AheadError(f"the Revoke is for epoch {revoke.epoch}; this device holds {manifest.epoch}")
     issuer = manifest.member(revoke.issuer)
-    if issuer is None:
-        raise UnknownIssuerError("the issuer of the Revoke is not a member")
+    if issuer is None or issuer.is_board:
+        raise UnknownIssuerError("the issuer of the Revoke is not a member, or is a board")
     if revoke.version < issuer.since:
         raise RollbackError(f"the Revoke is for version {revoke.version}; its issuer is a member since {issuer.since}")

@@ -9,7 +9,7 @@ from covey.core.group.manifest import GroupManifest
 from covey.core.group.revocation import check_revoke, read_revoke, sign_revoke
 from covey.errors import RemoteError
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, MALLORY, flip
-from tests.vectors.makers.groups import ADDS_MALLORY, OTHER_GROUP, WITH_CAROL, WITHOUT_BOB
+from tests.vectors.makers.groups import ADDS_MALLORY, OTHER_GROUP, WITH_BOARD, WITH_CAROL, WITHOUT_BOB
 
 
 def test_a_revoke_is_read_back_and_obeyed() -> None:  # accepts: 000.22
@@ -26,6 +26,7 @@ def test_a_revoke_is_read_back_and_obeyed() -> None:  # accepts: 000.22
     [
         (WITHOUT_BOB, BOB, ALICE, "unknown_issuer"),  # replayed: it was removed since
         (WITH_CAROL, MALLORY, ALICE, "unknown_issuer"),
+        (WITH_BOARD, CAROL, ALICE, "unknown_issuer"),  # who holds a board's keys has taken them from it
         (WITH_CAROL, BOB, MALLORY, "not_for_us"),
         (OTHER_GROUP, ALICE, ALICE, "not_for_us"),
     ],

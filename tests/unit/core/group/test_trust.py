@@ -9,10 +9,19 @@ from typing import Any, cast
 import pytest
 
 from covey.core.crypto import Identity
-from covey.core.group.manifest import GroupManifest, Member, Mode, read_manifest, secret_id, sign_manifest
+from covey.core.group.manifest import (
+    BOARD,
+    GroupManifest,
+    Member,
+    Mode,
+    genesis,
+    read_manifest,
+    secret_id,
+    sign_manifest,
+)
 from covey.core.group.trust import GroupTrust, Verdict
 from covey.core.ids import DeviceKey, GroupId
-from covey.errors import GenesisError, LimitError, MalformedError, RemoteError, VersionGapError
+from covey.errors import GenesisError, LimitError, MalformedError, RemoteError, UnknownIssuerError, VersionGapError
 from covey.limits.group import RIVALS_OF_ONE, RIVALS_REPLACED
 from tests.replay import replay
 from tests.vectors import load, vectors
@@ -228,3 +237,23 @@ def _relabelled(held: GroupManifest, device: Identity) -> GroupManifest:
     own = held.member(device.signing_public)
     assert own is not None
     return sign_manifest(held.changing(replace(own, label="relabelled")), device)
+
+
+@pytest.mark.parametrize("mode", [Mode.INVITES_ONLY, Mode.ADMIN_INVITES, Mode.PERSONAL])
+def test_the_keys_of_a_board_change_no_group(mode: Mode) -> None:
+    """They once let anybody who read them off a board remove every member, where all members are equal."""
+    board = identity("board")
+    founded = sign_manifest(genesis(GROUP_ID, Member(ALICE.keys), secret_id(b"first"), mode), ALICE)
+    listed = sign_manifest(founded.adding(Member(board.keys, capabilities=(BOARD,))), ALICE)
+    own = listed.member(board.signing_public)
+    assert own is not None
+    for change in (
+        listed.changing(replace(own, label="mine")),
+        listed.adding(Member(MALLORY.keys)),
+        listed.removing(ALICE.signing_public, secret_id(b"second")),
+        listed.removing(board.signing_public, secret_id(b"second")),
+        listed.changing(replace(own, capabilities=())),
+    ):
+        trust = GroupTrust(GROUP_ID, listed)
+        with pytest.raises(UnknownIssuerError):
+            trust.offer(sign_manifest(change, board))
