@@ -15,7 +15,7 @@ _BY_SUBJECT = {
         "recovery": "seconds from the network's return to an empty queue, after outages of 15, 60 and 600 s",
         "outage": "envelopes sent per backlogged message, after an hour without the relay or the recipient",
         "outbox": "bytes written to disk per message; start with a million queued messages",
-        "link": "bytes a day of an idle device, and per reading by settings: TLS, TCP and IP included",
+        "link": "bytes a day and per reading by settings, TLS, TCP and IP included; bytes written to storage",
         "hostile": "hostile envelopes/s that an agent survives, and p99 of honest messages meanwhile",
     },
     "tables": {

@@ -1,8 +1,9 @@
-"""What a device's connection costs: bytes a day of an idle device, and bytes per reading, all headers included.
+"""What a device's connection and storage cost: bytes a day, and bytes per reading, all headers included.
 
 Real agents, one collector and one mosquitto, in real time. Each device has a meter in front of the broker
 (`link_meter.py`): TLS 1.3, TCP and IP are counted, both directions, acknowledgements of every layer included. All
 devices are measured at the same time, after an hour in which they agree on link keys and compare their groups often.
+What each agent writes to storage is the kernel's count (`adapters/process_writes.py`), where the folder lies on a disk.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from bench.messages.link_meter import HEADER_BYTES, Meter, Traffic, certificate, settle
 from broker_conf.mosquitto.broker import Broker
+from covey.adapters.process_writes import ProcessWrites
 from covey.limits.relay import KEEPALIVE_S
 from demo.device import Device
 
@@ -58,7 +60,7 @@ _SETTINGS = {
 
 def main() -> None:
     """Print the table."""
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(dir="/var/tmp") as folder:  # on a disk: /tmp may be memory
         place = Path(folder)
         chain, key = certificate(place / "tls")
         with Broker(place / "broker") as broker:
@@ -73,7 +75,7 @@ def main() -> None:
                     device, meter = Device(place, f"device-{number}"), Meter(broker.port, chain, key)
                     devices[name] = device, meter
                     _start(device, meter, broker, chain, collector, _SETTINGS[name])
-                _measure(devices)
+                _measure(devices, collector)
             finally:
                 for device, meter in devices.values():
                     device.end()
@@ -95,9 +97,13 @@ def _start(device: Device, meter: Meter, broker: Broker, chain: Path, collector:
     device.start("run", *setting.words)
 
 
-def _measure(devices: Mapping[str, tuple[Device, Meter]]) -> None:
+def _measure(devices: Mapping[str, tuple[Device, Meter]], collector: Device) -> None:
     settle(_SETTLE_S)
     before = {name: (meter.traffic(), device.ledger().published) for name, (device, meter) in devices.items()}
+    processes = {name: device.pid for name, (device, _) in devices.items()} | {"the collector of all": collector.pid}
+    writes = {name: ProcessWrites(Path(f"/proc/{process}/io")) for name, process in processes.items()}
+    for written in writes.values():
+        written.note(written.unnoted() or 0)
     measured_s = settle(_MEASURE_S)
     print(f"bytes between device and relay, both directions, measured for {measured_s / 60:,.0f} min\n")
     print("| Device | kB a day | Readings | Bytes per reading |\n|---|---|---|---|")  # as docs/how-to/metered.md has it
@@ -108,6 +114,9 @@ def _measure(devices: Mapping[str, tuple[Device, Meter]]) -> None:
         readings = device.ledger().published - readings_before
         each = f"{traffic.total / readings:,.1f}" if readings else ""
         print(f"| {name} | {_a_day(traffic.total, measured_s)} | {readings:,} | {each} |")
+    print("\n| Device | MB written to storage a day |\n|---|---|")  # as docs/how-to/upkeep.md has it
+    for name, written in writes.items():
+        print(f"| {name} | {(written.unnoted() or 0) * _DAY_S / measured_s / 1e6:,.1f} |")
     pings = _DAY_S // KEEPALIVE_S
     floor = f"{pings:,} pings of {_PING_BYTES} B, {pings * _PING_BYTES / 1_000:,.0f} kB a day"
     print(f"\nfloor of an idle connection: {floor}")
