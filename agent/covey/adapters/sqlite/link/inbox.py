@@ -25,9 +25,7 @@ class Inbox:
         self._received = received
 
     def deliver(self, message: Message, now_us: int) -> bool:
-        if self._database.lean or not self._is_within_share(message):
-            return False
-        if not take_room(self._database, "inbox_bytes", len(message.body), INBOX_BYTES):
+        if self._database.lean or not self._take_room(message):
             return False
         self._database.run(
             "INSERT INTO inbox (group_id, author, incarnation, link_seq, seq, sent_at, received_at, body, digest) "
@@ -46,9 +44,13 @@ class Inbox:
         )
         return True
 
-    def _is_within_share(self, message: Message) -> bool:
-        if self._database.one("SELECT inbox_bytes FROM device") + len(message.body) <= INBOX_BYTES // 2:
+    def _take_room(self, message: Message) -> bool:
+        size = len(message.body)
+        if take_room(self._database, "inbox_bytes", size, INBOX_BYTES // 2):
             return True
+        return self._is_within_share(message) and take_room(self._database, "inbox_bytes", size, INBOX_BYTES)
+
+    def _is_within_share(self, message: Message) -> bool:
         held = self._database.one(
             "SELECT coalesce(sum(length), 0) FROM (SELECT length(body) AS length FROM inbox WHERE author = ? LIMIT ?)",
             *(message.author, INBOX_SHARE_BYTES // SMALLEST_MESSAGE_BYTES),
