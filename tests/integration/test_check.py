@@ -297,3 +297,28 @@ def test_the_relays_certificate(tmp_path: Path, begins: int, ends: int, level: s
             one.start("run", "--no-sensors")  # the agent itself says the same, and goes on trying
             wait_until(lambda: says in one.log.read_text(), "the agent says what is wrong")
             assert one.end() == 0
+
+
+@pytest.mark.broker
+def test_a_vault_that_was_restored_alone(new_gateway: Callable[[str], Gateway]) -> None:
+    """`covey fleet` and `covey status` say so, and send people to `covey check`."""
+    one, two = new_gateway("one"), new_gateway("two")
+    one.ok("group", "create", "--capability", "collector")
+    one.start("collect", "--no-sensors")
+    one.invite(two)
+    two.start("run", "--no-sensors")
+    vault, older = one.state / "vault", one.state / "older"
+    two.ok("publish", "--wait", "60", feed='{"n":"a","v":1}\n')
+    one.end()
+    shutil.copytree(vault, older)
+    one.start("collect", "--no-sensors")
+    two.ok("publish", "--wait", "60", feed='{"n":"a","v":2}\n')
+    one.end()
+    shutil.rmtree(vault)
+    older.rename(vault)
+    one.start("collect", "--no-sensors")
+    wait_until(lambda: "was restored from an older copy" in one.log.read_text(), "the collector notices")
+    one.end()
+    found = [each for each in one.json("check", "--offline")["findings"] if each["check"] == "vault"]
+    assert [each["level"] for each in found] == ["warning", "ok"]
+    assert "the vault was restored from an older copy, which lacked 1 message" in found[0]["line"]

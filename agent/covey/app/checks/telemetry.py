@@ -12,6 +12,7 @@ from covey.app.boards.unnamed_boards import CANNOT_START_HINT
 from covey.app.checks.findings import LEAST_FREE_BYTES, Examined, Level, Seen, error, ok, warning
 from covey.app.telemetry.collecting import vault_place
 from covey.app.wording import count, dropped_text, duration, size_text
+from covey.core.group.device_labels import DeviceLabels
 from covey.core.telemetry.drops import Drop
 from covey.limits.doors import DOOR_STANDS_SECONDS
 from covey.ports import UDP_PREFIX
@@ -114,9 +115,14 @@ def doors(device: Examined) -> Iterator[Seen]:
 
 
 def vault(device: Examined) -> Iterator[Seen]:
-    """A collector's vault: there and writable, with room."""
+    """A collector's vault: there and writable, with room; and what keeps it from taking data, or has taken some."""
+    from covey.app.checks.status import troubles_of_vault
+
     place = vault_place(device.opened)
     folder = device.folder.path / place
+    labels = DeviceLabels(device.opened.node.groups.joined())
+    for trouble in troubles_of_vault(device.opened.store, labels, device.clock.wall_us()):
+        yield warning(trouble, "covey vault status")
     if not device.folder.vault_key.exists():
         yield Level.SKIPPED, "this device is not a collector", ""
     elif "://" in place:
