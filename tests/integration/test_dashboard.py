@@ -170,7 +170,7 @@ def test_texts_of_devices_are_shown_as_text(opens: Opens, fleet: CollectedFleet)
     page, author, now_us = opens(), fleet.authors[0], time.time_ns() // 1000
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("covey.core.telemetry.batch.MAXIMUM_NAME_BYTES", 2_000_000)
-        endless = author.telemetry([("n" * 1_000_000, "", BOOTED_US, 1)], author.clock(wall_us=now_us))
+        endless = author.telemetry([("n" * 50_000, "", BOOTED_US, 1)], author.clock(wall_us=now_us))
     with open_device(fleet.folder) as device:
         fleet.collector.identity = device.node.identity
         said: list[Given] = [(_HOSTILE, "<b>", BOOTED_US, _HOSTILE), ("n" * 128, "", BOOTED_US, 1)]

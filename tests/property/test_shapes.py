@@ -65,7 +65,7 @@ def _body(given_rows: list[tuple[str, int, Any]], number: int, wall_us: int) -> 
 
 def _strictly(body: bytes) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_HEAD", "_COLUMN"):
+        for name in ("_HEAD", "_OCTETS"):
             patch.setattr(decoding, name, NEVER)
         return _reported(read_telemetry, body)
 
@@ -136,21 +136,21 @@ def test_a_batch_is_read_alike(
 def test_columns_are_read_alike(given_rows: list[tuple[str, int, Any]], changes: list[tuple[str, int, int]]) -> None:
     """The same for columns as they are: the harm reaches what deflate would have hidden."""
     clock = ClockReading(bytes(8), 1, 2, ClockKind.SYNCHRONISED)
-    packed = _columns(given_rows)
+    names, packed = _names_and_columns(given_rows)
     known = KnownLayouts()
-    _reported(read_telemetry, _raw_body(clock, len(given_rows), packed), known)
-    harmed = _raw_body(clock, len(given_rows), _harmed(packed, changes))
+    _reported(read_telemetry, _raw_body(clock, names, packed), known)
+    harmed = _raw_body(clock, names, _harmed(packed, changes))
     quick = _reported(read_telemetry, harmed, known)
     assert quick == _strictly(harmed)
 
 
-def _columns(given_rows: list[tuple[str, int, Any]]) -> bytes:
-    _, (*_, codec, inflated, packed) = cbor.decode(_body(given_rows, 1, 2), 1_000_000)
-    return inflate(packed, inflated, "columns") if codec else packed
+def _names_and_columns(given_rows: list[tuple[str, int, Any]]) -> tuple[bytes, bytes]:
+    _, (*_, names, inflated, packed) = cbor.decode(_body(given_rows, 1, 2), 1_000_000)
+    return names, inflate(packed, inflated, "columns") if inflated else packed
 
 
-def _raw_body(clock: ClockReading, count: int, columns: bytes) -> bytes:
-    fields = [1, clock.boot_id, int(clock.kind), clock.monotonic_us, clock.wall_us, count, 0, len(columns), columns]
+def _raw_body(clock: ClockReading, names: bytes, columns: bytes) -> bytes:
+    fields = [1, clock.boot_id, int(clock.kind), clock.monotonic_us, clock.wall_us, names, 0, columns]
     return numbered(1, cbor.encode(fields))
 
 
@@ -160,11 +160,11 @@ def test_texts_that_are_left_out_are_missed(texts: bytes) -> None:
     given_rows = [("a", 1, 2.0), ("b", 2, "x")]
     clock = ClockReading(bytes(8), 1, 2, ClockKind.SYNCHRONISED)
     valid = b"\x81\x61x"
-    packed = _columns(given_rows)
+    names, packed = _names_and_columns(given_rows)
     assert packed.endswith(valid)
     known = KnownLayouts()
-    _reported(read_telemetry, _raw_body(clock, 2, packed), known)
-    changed = _raw_body(clock, 2, packed.removesuffix(valid) + texts)
+    _reported(read_telemetry, _raw_body(clock, names, packed), known)
+    changed = _raw_body(clock, names, packed.removesuffix(valid) + texts)
     reported = _reported(read_telemetry, changed, known)
     assert reported == _strictly(changed)
     assert isinstance(reported, tuple) == (texts == valid)

@@ -21,7 +21,7 @@ except ImportError:
     const = int
 
 _AFTER = const(8)  # sealed envelopes within a key's life, before one is drawn: a LINK costs as much as one
-_ENVELOPES = const(65_536)  # LINK_KEY_ENVELOPES in agent/covey/limits/; LINK_KEY_US is the hour below
+_ENVELOPES = const(65_536)  # LINK_KEY_ENVELOPES in agent/covey/limits/; but a board uses a key for an hour
 _EIGHTH_US = const(450_000_000)
 
 

@@ -5,7 +5,7 @@ const { MAXIMUM_MESSAGE_BYTES } = require('./envelopes.js')
 const { sign, usable, verify } = require('./primitives.js')
 const {
   SEQUENCE, ascending, boolean, checkExtensions, exactly, incarnation, integer, key, list, octets, place, ranges, read, sequence,
-  signature, structure, text, tuple, uint63,
+  UINT63, signature, structure, text, tuple, uint63,
 } = require('./shapes.js')
 
 const TYPES = {

@@ -100,8 +100,12 @@ def mend_secret(path: Path, content: bytes | bytearray) -> None:
     """Have a secret and its copy hold what turned out to be right; a disk that refuses leaves that to the next time."""
     for each in (path, copy_of(path)):
         with suppress(ConfigurationError, StorageError):
-            if each.exists() and read_secret(each, len(content)) == content:
-                continue
+            if each.exists():
+                found = read_secret(each, len(content))
+                is_right = found == content
+                wipe(found)
+                if is_right:
+                    continue
         with suppress(StorageError):
             write_secret(each, content)
             if each == path:
