@@ -19,8 +19,7 @@
    manifests that this history may name, and answers.
 6. Members of which nothing is known get a report that asks for theirs: one every ten minutes for an hour after a start
    or a change, then one an hour. So a member learns of a removal even if it communicates only with the removed device.
-   Members not asked before come first, because the others may be gone permanently. None goes to a member that has said
-   within the hour what this device says: its acknowledgements and beats compare as well.
+   Members not asked before come first, because the others may be gone permanently.
 7. A member that reports a lower version for more than `GIVEN_AFTER` times is given the manifests after it, with the
    secret: it may hold its removal, and have lost with its state the manifest that added it again; then it asks nobody.
 """
@@ -192,23 +191,11 @@ class HeadsExchange:
             seen_at, asked = self._records.heads.seen_at(), pacing.asked_at_us
             age = {each: max(seen_at.get(each, 0), asked.get(each, 0)) for each in self._shared}
             by_age = sorted(self._shared, key=lambda device: (age[device], device))
-            longest = [each for each in by_age[: (len(by_age) + 1) // 2] if not self._agreed_lately(each, now_us)]
-            pacing.asked_at_us = {key: at_us for key, at_us in asked.items() if key in self._shared}
-            pacing.agreed_at_us = {key: at_us for key, at_us in pacing.agreed_at_us.items() if key in self._shared}
-            if longest:
-                chosen = longest[self._jitter(0, len(longest) - 1)]
-                pacing.asked_at_us[chosen] = now.wall_us
-                pacing.plan(chosen, None, self._jitter, now_us, asks=True)
-
-    def _agreed_lately(self, device: DeviceKey, now_us: int) -> bool:
-        agreed_us = self._pacing.agreed_at_us.get(device)
-        return agreed_us is not None and now_us - agreed_us < HEADS_CALM_US * 3 // 4
-
-    def _note_agreement(self, device: DeviceKey, now_us: int, *, agrees: bool) -> None:
-        if agrees:
-            self._pacing.agreed_at_us[device] = now_us
-        else:
-            self._pacing.agreed_at_us.pop(device, None)
+            longest = by_age[: (len(by_age) + 1) // 2]
+            chosen = longest[self._jitter(0, len(longest) - 1)]
+            kept = {key: at_us for key, at_us in pacing.asked_at_us.items() if key in self._shared}
+            pacing.asked_at_us = kept | {chosen: now.wall_us}
+            pacing.plan(chosen, None, self._jitter, now_us, asks=True)
 
     def _pause_us(self) -> int:
         """Return the pause before the next round, and count this one."""
@@ -230,7 +217,6 @@ class HeadsExchange:
         pacing = self._pacing
         heads = frozenset(self._head(trust) for trusts in set(self._shared.values()) for trust in trusts)
         if pacing.rounds_of != heads:
-            pacing.agreed_at_us.clear()
             calm = pacing.rounds >= HEADS_ROUNDS
             pacing.rounds_of, pacing.rounds = heads, 0
             if calm and pacing.round_at_us is not None:
@@ -266,7 +252,6 @@ class HeadsExchange:
         self._records.heads.note(device, said, None, now.wall_us)
         own = self.said_to(device)
         differs = not self._in_step(own, said)
-        self._note_agreement(device, now.monotonic_us, agrees=not differs)
         if device in self._pacing.said or (
             differs and self._pacing.pauses.ready(("report", device), own, now.monotonic_us)
         ):
@@ -285,8 +270,6 @@ class HeadsExchange:
         self._records.heads.note(device, message.group_id, message.body, now.wall_us)
         self._pulls.note_tags(device, takes=report.takes_tags)
         self._follow()
-        agrees = self._in_step(self.said_to(device), message.group_id)
-        self._note_agreement(device, now.monotonic_us, agrees=agrees)
         sends: list[GroupSend] = []
         answers = report.wants_answer
         for head in report.heads:

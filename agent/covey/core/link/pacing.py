@@ -76,8 +76,6 @@ class HeadsPacing:
     """When the next one is told that nothing is known of."""
     asked_at_us: dict[DeviceKey, int] = field(default_factory=dict)
     """When each of them was told last, by the wall clock."""
-    agreed_at_us: dict[DeviceKey, int] = field(default_factory=dict)
-    """When each of them last said what this device says, by the monotonic clock."""
     quick_rounds: int = 0
     """How many more of these follow quickly, as a group was in conflict."""
     rounds: int = 0
