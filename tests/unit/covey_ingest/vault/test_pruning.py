@@ -98,7 +98,7 @@ def test_all_columns_are_what_they_are_without_a_schema(collector: Collector) ->
 def test_columns_stay_packed_where_none_is_asked_for(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "vault")
     device = Author(collector, 1)
-    columns = cbor.encode([b"\0\2", b"\0\0", write_varints([2**62 - 1, 2**62 - 1])])  # whose sum exceeds 62 bits
+    columns = cbor.encode([b"\0\4", b"\0\0", write_varints([2**62 - 1, 2**62 - 1])])  # whose sum exceeds 62 bits
     batch = cbor.encode([1, device.boot_id, 0, BOOTED_US, NOW_US, cbor.encode(["x", ""]), 0, columns])
     collector.land(device.sign(MessageType.TELEMETRY, numbered(9, batch)), device.sign(MessageType.BLOB, b"\0"))
     assert [row["kind"] for row in _rows(collector)] == ["quarantine", "quarantine"]
