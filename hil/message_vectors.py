@@ -95,16 +95,17 @@ def batches() -> Iterator[str]:
     """Yield what a board can measure, with the body that the agent writes, not compressed."""
     for entry in _load("telemetry")["vectors"]:
         kinds = {series[2] for series in entry.get("series", [])}
-        if entry["code"] is not None or not kinds <= {Kind.DECIMAL, Kind.FLOAT} or entry["clock"]["kind"] == 2:
+        is_measured = entry["code"] is None and "readings" in entry and kinds <= {Kind.DECIMAL, Kind.FLOAT}
+        if not is_measured or entry["clock"]["kind"] == 2:
             continue
-        number, fields = wire_cbor.decode(bytes.fromhex(entry["bytes"]), 10**6)
-        columns = zlib.decompress(fields[8], -15) if fields[6] else fields[8]
+        number, (*head, inflated, packed) = wire_cbor.decode(bytes.fromhex(entry["bytes"]), 10**6)
+        columns = zlib.decompress(packed, -15) if inflated else packed
         if len(columns) > BATCH_BYTES_MAX:
             continue
-        body = wire_cbor.encode([number, [*fields[:6], 0, len(columns), columns]])
+        body = wire_cbor.encode([number, [*head, 0, columns]])
         clock = entry["clock"]
-        head = f"{number} {clock['kind']} {clock['boot_id']} {clock['monotonic_us']} {clock['wall_us']}"
-        yield f"batch {head} {_readings(entry).encode().hex()} {body.hex()}"
+        said = f"{number} {clock['kind']} {clock['boot_id']} {clock['monotonic_us']} {clock['wall_us']}"
+        yield f"batch {said} {_readings(entry).encode().hex()} {body.hex()}"
 
 
 def _readings(entry: dict[str, Any]) -> str:
