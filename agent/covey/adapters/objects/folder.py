@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import (
@@ -20,7 +21,7 @@ from covey.adapters.files import (
     storage_errors,
     synchronise,
 )
-from covey.errors import ConflictError, LimitError, MalformedError
+from covey.errors import ConflictError, LimitError, MalformedError, StorageError
 from covey.limits.content import CHUNK_BYTES
 from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
 
@@ -50,10 +51,17 @@ def check_key(key: str) -> None:
 
 
 class DirectoryStore:
-    """Implements `ports.PiecewiseStore`. Files get the umask's mode: objects are sealed, and others may read them."""
+    """Implements `ports.PiecewiseStore`. Files get the umask's mode: objects are sealed, and others may read them.
+
+    A disk may be mounted over the folder, or unmounted, between two puts. The second object could then name a first one
+    that nobody sees, and whose sender has deleted his copy. So the first put in another folder fails: callers repeat
+    all puts of what they do.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._folder: tuple[int, int] | None = None
+        """Which folder the last put was in: device and inode."""
 
     def put(self, key: str, content: bytes) -> None:
         """Store durably and atomically.
@@ -65,7 +73,8 @@ class DirectoryStore:
         """
         path = self._path(key)
         self._make_folder(path.parent)
-        replace_durably(path, content, mode=0o666)
+        with self._same_folder():
+            replace_durably(path, content, mode=0o666)
 
     def replace(self, key: str, content: bytes, before: bytes | None) -> None:
         """Store where the object is still `before`, or still absent; a lock keeps others of this machine out.
@@ -78,7 +87,7 @@ class DirectoryStore:
         """
         path = self._path(key)
         self._make_folder(path.parent)
-        with storage_errors("lock", path.parent), locked_folder(path.parent):
+        with storage_errors("lock", path.parent), locked_folder(path.parent), self._same_folder():
             if path.exists() if before is None else self.get(key, MAXIMUM_VAULT_MANIFEST_BYTES) != before:
                 raise ConflictError(f"another process replaced {key}")
             replace_durably(path, content, mode=0o666)
@@ -149,6 +158,22 @@ class DirectoryStore:
                     yield from self._keys_below(self._root / name, name, prefix)
             elif name.startswith(prefix):
                 yield name
+
+    @contextmanager
+    def _same_folder(self) -> Iterator[None]:
+        self._check_folder()
+        yield
+        self._check_folder()
+
+    def _check_folder(self) -> None:
+        with storage_errors("look at", self._root):
+            found = self._root.stat()
+        before, self._folder = self._folder, (found.st_dev, found.st_ino)
+        if before not in {None, self._folder}:
+            raise StorageError(
+                f"{self._root} is another folder than before: a disk was mounted or unmounted",
+                hint="Covey tries again by itself; check that the right disk is mounted",
+            )
 
     def _path(self, key: str) -> Path:
         check_key(key)

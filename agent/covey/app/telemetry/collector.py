@@ -273,7 +273,9 @@ class Collector:
         if plan is None:
             return None
         messages = self._store.landing.until(plan.last_id)
-        if not self._lists(plan):
+        if self._lists(plan):
+            self._put_segment(plan, messages)  # another disk may be there since an earlier attempt put it
+        else:
             self._write(plan, messages, now)
         assert self._vault.manifest is not None
         with self._store.transaction():
@@ -328,7 +330,7 @@ class Collector:
         raise _rival()
 
     def _write(self, plan: LandingPlan, messages: list[LandedMessage], now: Now) -> None:
-        entry = self._put_segment(plan, [SegmentRecord(each.received_at_us, each.message) for each in messages])
+        entry = self._put_segment(plan, messages)
         for _ in range(_TRIES):
             try:
                 self._publish(plan, entry, now)
@@ -338,6 +340,7 @@ class Collector:
                 except RollbackError as error:
                     raise _replaced() from error
                 if self._lists(plan):
+                    self._put_segment(plan, messages)
                     return
             else:
                 return
@@ -356,12 +359,13 @@ class Collector:
         folded = self._fold(key)
         self._vault.publish(documents.next_manifest(before, key, own, plan.incarnation, now.wall_us, (entry,), folded))
 
-    def _put_segment(self, plan: LandingPlan, records: list[SegmentRecord]) -> SegmentEntry:
+    def _put_segment(self, plan: LandingPlan, messages: list[LandedMessage]) -> SegmentEntry:
         """Put a plan's segment, or find what an earlier attempt has put, perhaps under a key that was the newest then.
 
         Raises:
             StorageError: another segment lies there.
         """
+        records = [SegmentRecord(each.received_at_us, each.message) for each in messages]
         keys = self._vault.keys.ring()
         sealed = (
             documents.seal_segment(

@@ -187,3 +187,21 @@ def test_a_killed_writer_leaves_the_old_object_or_the_new(tmp_path: Path) -> Non
     assert len(content) == 1_000_000
     assert len(set(content)) == 1
     assert list(store.keys("")) == ["a/b"]
+
+
+def test_an_object_is_not_put_beside_another_disk_than_the_one_before(tmp_path: Path) -> None:
+    """A disk is mounted over the folder after an object was put: what follows it would name what nobody sees."""
+    disk, below, root = (tmp_path / name for name in ("disk", "below", "root"))
+    disk.mkdir()
+    below.mkdir()
+    root.symlink_to(below)
+    store = DirectoryStore(root)
+    store.replace("segments/one", b"one", None)
+    root.unlink()
+    root.symlink_to(disk)
+    with pytest.raises(StorageError, match="is another folder than before"):
+        store.replace("manifests/one", b"names one", None)
+    assert store.get("manifests/one", 100) is None
+    store.replace("segments/one", b"one", None)
+    store.replace("manifests/one", b"names one", None)
+    assert [*store.keys("")] == ["manifests/one", "segments/one"]

@@ -118,6 +118,20 @@ def test_a_crash_after_any_step_repeats_from_there(
     assert site.ann.store.outbox.totals()[0] == 0
 
 
+def test_a_listed_segment_that_is_not_there_is_put_again(site: Site) -> None:
+    """A disk was mounted over the vault's folder between the two puts: the segment lies below it."""
+    site.objects.refuses, site.objects.lies = (".hxman",), True
+    site.send(b"one")
+    site.land()
+    (segment,) = [key for key in site.objects.content if key.endswith(".hxseg")]
+    del site.objects.content[segment]
+    site.objects.refuses = ()
+    site.turn(10)
+    assert site.landed() == [b"one"]
+    carry(site.ann, site.gate)
+    assert site.ann.store.outbox.totals()[0] == 0
+
+
 def _crashing(
     context: Callable[[], AbstractContextManager[None]], step: int
 ) -> Callable[[], AbstractContextManager[None]]:
