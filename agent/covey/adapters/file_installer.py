@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from covey.adapters.files import remove_durably, storage_errors, synchronise
-from covey.adapters.moments import run_owners_program
+from covey.adapters.owners_program import run_owners_program
 from covey.errors import LocalError
 
 _MODE = 0o644

@@ -7,13 +7,11 @@ such files, like most Raspberry Pis, runs on mains.
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
 from pathlib import Path
 
-from covey.errors import LocalError, UsageError
+from covey.errors import UsageError
 
 POWER_SUPPLIES = Path("/sys/class/power_supply")
 
@@ -70,16 +68,3 @@ def _line(path: Path) -> str:
         return path.read_text(encoding="ascii", errors="replace").strip()
     except OSError:
         return ""
-
-
-def run_owners_program(words: Sequence[str]) -> int:
-    """Run the owner's program; return its exit code, or 128 and more if a signal ended it, as a shell does.
-
-    Raises:
-        LocalError: it cannot be started.
-    """
-    try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - its owner's
-    except OSError as error:
-        raise LocalError(f"{words[0]} cannot be started: {error.strerror}") from error
-    return done.returncode if done.returncode >= 0 else 128 - done.returncode

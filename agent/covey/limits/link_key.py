@@ -10,8 +10,7 @@ LINK_KEY_ENVELOPES = 65_536
 """Envelopes under one link key: what one stolen key opens is bounded, and a new one costs next to nothing by then."""
 
 LINK_KEY_US = 6 * 3_600_000_000
-"""How long a link key is used, for the same reason. Its recipient keeps it for days, and a new one costs 1 kB of a
-metered link."""
+"""How long a link key is used: so much is opened by one stolen key, and a new one costs 1 kB of a metered link."""
 
 LINK_NOTES_UNANSWERED = 4
 """Of so many heartbeats one is sealed: a recipient that lost the key misses three in a row at most."""

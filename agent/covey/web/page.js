@@ -318,7 +318,7 @@ function offerGroups(groups) {
   element("group").value = chosen;
 }
 
-// A new list in place of the old one; who was on a link or a button with the keyboard stays on it.
+// Replace a list; the keyboard's focus stays on the same link or button.
 function replace(list, rows) {
   if (acting || element("sure").open) return; // the button that was pressed stays, and what it says
   const place = (each) => each.getAttribute("href") || each.dataset.does;

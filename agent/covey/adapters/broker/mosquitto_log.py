@@ -1,8 +1,8 @@
 """What mosquitto's log tells of its clients.
 
 `SubscriptionWatch` finds accounts that subscribe to more than a broker's memory should hold.
-mosquitto 2.0 grants every subscription: its ACL file decides what is delivered, not who may subscribe, and its
-dynamic-security plugin knows no pattern for a client's own name. Each level of a filter costs it some 600 bytes, so
+mosquitto 2.0 grants every subscription. Its ACL file controls only the delivery of messages, and its dynamic-security
+plugin has no pattern for the name of the client. Each level of a filter costs it some 600 bytes, so
 6,000 filters of 150 levels, which take a client half a second, bring it to `memory_limit`, where 2.0.11 exits.
 
 A device subscribes to its inbox (4 levels) and for a while to a rendezvous (5 levels). So levels have a budget, for a

@@ -54,7 +54,7 @@ def pause(device: Device, query: Query) -> dict[str, Any]:
 
 
 def abort(device: Device, query: Query) -> dict[str, Any]:
-    """Abort a release for good: `release`."""
+    """Abort a release permanently: `release`."""
     from covey.app.orders import fleet, releases
 
     found = releases.abort(device, fleet.Scope(fleet.shared_groups(device)), _id(query, "release"))

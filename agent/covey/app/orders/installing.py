@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from covey.adapters.clock import SystemClock
 from covey.adapters.file_installer import FileInstaller
 from covey.adapters.files import storage_errors
-from covey.adapters.moments import DailyHours, on_mains, run_owners_program
+from covey.adapters.moments import DailyHours, on_mains
+from covey.adapters.owners_program import run_owners_program
 from covey.adapters.slot_installer import SlotInstaller, end_agent_above
 from covey.errors import LocalError, RemoteError, UsageError
 from covey.limits.board import MAXIMUM_BOARD_IMAGE_BYTES

@@ -6,7 +6,7 @@
    and a device that is in several of them counts once.
 3. A pause in one group holds the whole release. An abort in one group takes its devices out; it is aborted where all
    groups are.
-4. A wave by an author who was removed later still shows which devices have the release, if another wave counts.
+4. After its author's removal a wave still shows which devices have the release, if another wave counts.
 """
 
 from __future__ import annotations

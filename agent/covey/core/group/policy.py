@@ -1,7 +1,7 @@
 """Permissions to change a group, by its mode: pure functions of the state before the change (docs/protocol/).
 
-    1. The issuer is a member (000.13) and no board: a board follows no manifests, so what it signs comes from somebody
-       who has taken its keys. In a public group a stranger may add itself as a plain member, if it changes nothing else
+    1. The issuer is a member (000.13) and no board: a board follows no manifests, so a change with its signature was
+       made with stolen keys. In a public group a stranger may add itself as a plain member, if it changes nothing else
        (003.09) and there are fewer than `SELF_JOINED_MEMBERS`.
     2. Any member may leave: remove itself and nothing else.
     3. Only its owner changes a device's noise key and what it announces of its build.

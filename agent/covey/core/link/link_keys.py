@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from covey.core import crypto
 from covey.core.crypto import NoiseKey, NoiseKeys, Secret
@@ -53,9 +53,6 @@ from covey.limits.link_key import (
     MAXIMUM_LINK_NAMES_BYTES,
 )
 from covey.limits.telemetry import MAXIMUM_NAME_BYTES
-
-if TYPE_CHECKING:
-    pass
 
 _LINK_BYTES = 192 + MAXIMUM_LINK_NAMES_BYTES
 _WORN = 8
