@@ -14,9 +14,10 @@ pings beside other traffic.
 
 from __future__ import annotations
 
+import builtins
 import sys
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -28,27 +29,36 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from covey.adapters.mqtt.buffered_socket import BufferedSocket
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from paho.mqtt.reasoncodes import ReasonCode
 
     from covey.adapters.mqtt.posted import Will
     from covey.adapters.mqtt.settings import ConnectionSettings
 
-_PROXIES = "urllib.request"
+_PAHO = "paho.mqtt.client"
 _HAS_PROXIES = find_spec("socks") is not None
-
 
 _LEVELS = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40}
 """`logging`'s, which paho reads when it loads."""
 
 
-def _unused() -> Iterator[ModuleType]:
-    """Yield what paho gets in place of modules that it loads and does not use."""
+def _load_lean() -> None:
+    """Load paho's client with what it imports replaced for it alone: other threads import at the same time."""
+    instead = {"uuid": _loaded_when_used("uuid"), "logging": _loaded_when_used("logging", **_LEVELS)}
     if not _HAS_PROXIES:
-        yield ModuleType(_PROXIES)
-    yield _loaded_when_used("uuid")
-    yield _loaded_when_used("logging", **_LEVELS)
+        instead["urllib.request"] = import_module("urllib")
+
+    def import_lean(name: str, *arguments: Any) -> Any:
+        return instead[name] if name in instead and name not in sys.modules else __import__(name, *arguments)
+
+    spec = find_spec(_PAHO)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    vars(module)["__builtins__"] = {**vars(builtins), "__import__": import_lean}  # what its import statements call
+    sys.modules[_PAHO] = module
+    spec.loader.exec_module(module)
 
 
 def _loaded_when_used(name: str, **known: Any) -> ModuleType:
@@ -57,12 +67,9 @@ def _loaded_when_used(name: str, **known: Any) -> ModuleType:
     return module
 
 
-_instead = {module.__name__: module for module in _unused() if module.__name__ not in sys.modules}
-sys.modules.update(_instead)
+if _PAHO not in sys.modules:
+    _load_lean()
 import paho.mqtt.client as paho  # noqa: E402
-
-for _name in _instead:
-    del sys.modules[_name]
 
 __all__ = ["BufferedClient", "host", "new_client", "paho", "publish_properties", "refusal_words", "subscriptions"]
 
