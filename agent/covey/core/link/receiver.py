@@ -169,10 +169,6 @@ class ReceiveLink:
         """Return the lowest numbers that the next acknowledgement is to name; `answered` forgets all there are."""
         return sorted(self._to_name)[:limit]
 
-    def has_answered(self, link_seq: LinkSeq) -> bool:
-        """Say whether an acknowledgement of a sequence has gone, and none is due."""
-        return self._deadline_us is None and link_seq in self.acknowledgement()
-
     def answered(self) -> None:
         """Note that the acknowledgement has gone, or that nobody is there to have it."""
         self._unacknowledged = 0

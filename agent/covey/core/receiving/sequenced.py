@@ -121,7 +121,8 @@ class SequencedMessages:
         self._records.counters.count("duplicates")
         if message.newer:
             link.cannot_use(message.link_seq)  # the acknowledgement that said so may have been lost
-        self._distrust_link_key(delivery)
+        if message.link_seq not in link.unlanded:
+            self._distrust_link_key(delivery)
         link.answer_soon(now.monotonic_us, message.link_seq)
         self._keep_answerable(message)
 
@@ -147,10 +148,10 @@ class SequencedMessages:
             keep_answerable(self._membership.groups, self._records, message)
 
     def _distrust_link_key(self, delivery: Delivery) -> None:
-        """Seal the answer to a message that is repeated after its answer, which may not have opened there."""
-        message, keys = delivery.message, self._link_keys
-        if delivery.sealed_for is not None and delivery.link.has_answered(message.link_seq):
-            keys.fail(message.author, keys.tag(message.author))
+        """Seal the next answer to a message, if none is due: the one that went may not have opened there."""
+        author, keys = delivery.message.author, self._link_keys
+        if delivery.sealed_for is not None and delivery.link.next_deadline() is None:
+            keys.fail(author, keys.tag(author))
 
     def _refuse_rival(self, delivery: Delivery, now: Now) -> Reception:
         """Refuse a message of another incarnation, and report that, so that its author begins a new one."""
