@@ -46,6 +46,8 @@ class Broker:
         self._world = world
         self._sessions: dict[str, Session] = {}
         self._snapshot: dict[str, list[bytes]] = {}
+        self._deaf_since: dict[str, int] = {}
+        self._deaf_us: dict[str, int] = {}
 
     def connect(self, link: Link, generation: int, *, subscribes: bool) -> bool:
         """Accept a connection; return whether a session was there. It subscribes if it wants to, or there was none."""
@@ -53,7 +55,8 @@ class Broker:
         session = self._sessions.setdefault(link.client, Session())
         self._take_back(session)
         session.link, session.generation = link, generation
-        session.subscribed |= subscribes or not present
+        if subscribes or not present:
+            self.subscribe(link)
         return present
 
     def disconnect(self, link: Link, generation: int) -> None:
@@ -67,6 +70,13 @@ class Broker:
         """Renew a subscription."""
         session = self._sessions.setdefault(link.client, Session())
         session.subscribed = True
+        if link.client in self._deaf_since:
+            deaf_us = self._world.agenda.now_us - self._deaf_since.pop(link.client)
+            self._deaf_us[link.client] = max(deaf_us, self.deaf_us(link.client))
+
+    def deaf_us(self, client: str) -> int:
+        """Return how long at most a client was without the subscription that it had, until it renewed it."""
+        return self._deaf_us.get(client, 0)
 
     def publish(self, topic: str, payload: bytes, *, kept: bool = True) -> int:
         """Take a publish and return the PUBACK's reason; it says nothing about what becomes of the message."""
@@ -133,7 +143,9 @@ class Broker:
     def deafen(self) -> None:
         """Lose one client's subscription; the connection stays, and the client is not told."""
         if self._sessions:
-            self._sessions[self._world.random.choice(sorted(self._sessions))].subscribed = False
+            client = self._world.random.choice(sorted(self._sessions))
+            self._sessions[client].subscribed = False
+            self._deaf_since.setdefault(client, self._world.agenda.now_us)
 
     def take_snapshot(self) -> None:
         """Remember the queues, as an autosave does."""
