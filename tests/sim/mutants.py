@@ -433,7 +433,7 @@ MUTANTS = (
     ),
     Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}, 9),
     Mutant("who is banned gets the next secret", {(Spreading, "of_change"): _secret_for_all}, 48),
-    Mutant("what members take waits for who is out", {(send_queue_module, "_OF_MEMBERS"): frozenset()}, 31_000_706),
+    Mutant("what members take waits for who is out", {(send_queue_module, "_OF_MEMBERS"): frozenset()}, 81_003_373),
     Mutant("what waits in a group outlives it", {(SendQueue, "withdraw_of_group"): _nothing}, 178),
     Mutant(
         "a request for manifests waits for who is out",
