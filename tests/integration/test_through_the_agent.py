@@ -144,8 +144,12 @@ def test_a_slow_source_keeps_its_times(guests: tuple[Guest, Guest, Gateway, Gate
 
 def test_the_agent_counts_a_time_that_the_command_cannot_believe(guests: tuple[Guest, Guest, Gateway, Gateway]) -> None:
     _, second, _, two = guests
-    second.ok("publish", feed='{"n":"t","v":1,"t":1764435600000}\n')
-    assert two.counters()["published_times_replaced"] == 1
+    queued = second.covey(
+        "publish", feed='{"n":"t","v":1,"t":1764435600000}\n{"n":"t","v":2,"t":"2025-11-29T17:00:00"}\n'
+    )
+    assert (queued.returncode, queued.stdout) == (0, "queued 2 readings\n")
+    assert "warning: no usable time, so the time of arrival: 2 readings\n" in queued.stderr
+    assert two.counters()["published_times_replaced"] == 2
 
 
 def test_the_agent_refuses_as_the_command_would(guests: tuple[Guest, Guest, Gateway, Gateway]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 from covey.app.wording import count
 from covey.core.telemetry.reading import Reading
 from covey.core.telemetry.senml import readings_from_cbor, readings_from_json, readings_from_line
+from covey.core.telemetry.times import UNUSABLE_US
 from covey.errors import ReadingError
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 
@@ -31,21 +33,30 @@ class Outlet(Protocol):
         """Queue what waits where it has waited long enough."""
 
 
-def queue_readings(outlet: Outlet, readings: Iterable[Reading | None], progress: Callable[[int], None]) -> int:
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """How many readings were queued, and how many of these without the time that their source gave."""
+
+    readings: int
+    untimed: int = 0
+
+
+def queue_readings(outlet: Outlet, readings: Iterable[Reading | None], progress: Callable[[int], None]) -> Queued:
     """Queue readings as they come, and return how many; `progress` is told how many are queued so far.
 
     Raises:
         ReadingError: one is wrong; says how many before it are queued.
     """
-    queued = 0
+    queued = untimed = 0
     try:
         for reading in readings:
+            untimed += reading is not None and reading.time_us == UNUSABLE_US
             if reading is None or not outlet.add(reading):
                 queued += outlet.flush_if_due()
             else:
                 queued += outlet.flush()
             progress(queued)
-        return queued + outlet.flush()
+        return Queued(queued + outlet.flush(), untimed)
     except ReadingError as error:
         queued += outlet.flush()
         before = f"{count(queued, 'reading')} before it {'is' if queued == 1 else 'are'} queued"

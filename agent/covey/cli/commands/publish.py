@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
-from covey.app.telemetry.publishing import queue_readings, readings_of
+from covey.app.telemetry.publishing import Queued, queue_readings, readings_of
 from covey.app.wording import count
 from covey.cli.device_options import device_api
 from covey.cli.grammar import Parser, json_option, key_option, seconds_option
@@ -53,11 +53,17 @@ def run(options: argparse.Namespace) -> int:
                     device.outlet(options.batch), readings, lambda done: line.show(f"{count(done, 'reading')} queued")
                 )
         else:
-            queued = device.publish(_whole(source), _MEDIA_TYPES[options.format], options.batch, options.key)
+            whole = _whole(source)
+            queued = Queued(device.publish(whole, _MEDIA_TYPES[options.format], options.batch, options.key))
         if options.json:
-            print_json({"queued_readings": queued})
+            print_json({"queued_readings": queued.readings})
         else:
-            print(f"queued {count(queued, 'reading')}", flush=True)
+            print(f"queued {count(queued.readings, 'reading')}", flush=True)
+        if queued.untimed:
+            print(
+                f"warning: no usable time, so the time of arrival: {count(queued.untimed, 'reading')}", file=sys.stderr
+            )
+            print("hint: give the time (t) in Unix seconds", file=sys.stderr)
         waiting = 0 if options.wait is None else device.waiting_after(options.wait)
     if waiting:
         print(f"error: not acknowledged yet: {count(waiting, 'message')}", file=sys.stderr)

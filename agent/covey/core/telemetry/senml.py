@@ -8,14 +8,15 @@ Rules:
        first, at most MAXIMUM_NAME_BYTES.
     3. A time (base and own, added) below 2**28 seconds counts from `now` (section 4.5.3). Where `now` is None,
        "about now" stays None, and a later step stamps it; any other relative time is refused. A time before 1970 or
-       after 9999, as Unix milliseconds are, is `times.UNUSABLE_US`: it must not cost the value.
+       after 9999, as Unix milliseconds are, is `times.UNUSABLE_US`, and so is one that is no number, as text is: it
+       must not cost the value.
     4. Times are added as whole microseconds, never as floats. A JSON number or double is exact to the
        microsecond until the year 2242.
     5. A record has exactly one value: v, vs, vb or vd. Numbers are finite doubles, or whole and below
        2**61; a base value is added to v.
     6. Sums (s, bs) are refused: a reading has no place for them, and to drop one silently would lose data.
     7. Fields unknown to us are ignored, unless their label ends with "_" (section 4.4). The update time (ut)
-       promises a later record; it is checked and not kept.
+       promises a later record; it is not kept.
     8. A version (bver) above 10 is refused, and so is a pack with two versions (section 4.4).
 
 Left to others: how readings become batches (`telemetry`), and how long a text or line may be (the caller).
@@ -118,7 +119,8 @@ class _Bases:
 
     def __init__(self) -> None:
         self.name = ""
-        self.time_us = 0
+        self.time_us: int | None = 0
+        """None: the last one is unusable, and with it each time that is added to it."""
         self.unit = ""
         self.value: float | None = None
         self.version: int | None = None
@@ -132,7 +134,7 @@ class _Bases:
             if label == "bn":
                 self.name = _text(value, "the base name (bn)")
             elif label == "bt":
-                self.time_us = _microseconds(value, "the base time (bt)")
+                self.time_us = _microseconds(value)
             elif label == "bu":
                 self.unit = _unit(value)
             elif label == "bv":
@@ -183,15 +185,16 @@ def _reading(record: _Record, bases: _Bases, now_us: int | None) -> Reading | No
     unit = _unit(record["u"]) if "u" in record else bases.unit
     since_us = bases.time_us
     if "t" in record:
-        since_us += _microseconds(record["t"], "the time (t)")
-    if "ut" in record:
-        _microseconds(record["ut"], "the update time (ut)")
+        own_us = _microseconds(record["t"])
+        since_us = None if since_us is None or own_us is None else since_us + own_us
     value = _value(record, bases.value)
     return Reading(name, unit, _absolute(since_us, now_us), value)
 
 
-def _absolute(since_us: int, now_us: int | None) -> int | None:
-    """Turn a resolved SenML time into Unix microseconds (rule 3)."""
+def _absolute(since_us: int | None, now_us: int | None) -> int | None:
+    """Turn a resolved SenML time, None if it is unusable, into Unix microseconds (rule 3)."""
+    if since_us is None:
+        return UNUSABLE_US
     if since_us < ABSOLUTE_US:
         if now_us is None:
             if since_us == 0:
@@ -203,8 +206,8 @@ def _absolute(since_us: int, now_us: int | None) -> int | None:
     return since_us if 0 <= since_us < _END_US else UNUSABLE_US
 
 
-def _microseconds(seconds: object, what: str) -> int:
-    """Convert SenML seconds exactly (rule 4)."""
+def _microseconds(seconds: object) -> int | None:
+    """Convert SenML seconds exactly (rule 4); return None for what is no time (rule 3)."""
     if type(seconds) is float:
         if -_EXACT_S < seconds < _EXACT_S:
             return round(seconds * 1e6)
@@ -214,9 +217,9 @@ def _microseconds(seconds: object, what: str) -> int:
     elif isinstance(seconds, Decimal):  # a CBOR decimal fraction
         exact = seconds
     else:
-        raise ReadingError(f"{what} is not a number")
+        exact = Decimal("NaN")
     if not exact.is_finite():
-        raise ReadingError(f"{what} is not a time")
+        return None
     if not -_END_US < exact < _END_US:  # 1E+999999 would take for ever to multiply out
         return 2_000_000 * (_END_US if exact > 0 else -_END_US)
     return round(exact * 1_000_000)
