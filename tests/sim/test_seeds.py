@@ -22,7 +22,7 @@ _ONCE_BROKEN = (
     *(7_506_170, 7_809_031, 7_811_007, 7_824_800, 7_825_931, 7_831_690),
     *(7_802_089, 7_804_715, 7_809_654, 7_839_661, 20_001_026, 20_008_099),
     *(22_000_767, 31_000_556, 31_000_706, 33_100_271, 34_006_228, 34_020_892),
-    *(50_001_857, 730_000_436, 730_002_867, 730_028_919, 730_029_712, 730_044_818),
+    *(50_001_857, 81_003_535, 730_000_436, 730_002_867, 730_028_919, 730_029_712, 730_044_818),
     *(81_002_047, 810_005_169, 940_002_917, 940_014_929, 991_000_357),
 )
 """Rare chains of votes and faults: who was removed, or let in by what is void, was never told; what only members take
@@ -40,7 +40,8 @@ who alone knew of its removal was not asked, as something waited for it; a leavi
 who was restored to before its removal was behind nobody, and was not told; a removal that takes two rivals was
 not asked for, as something waited for who held the other one; a destruction that names nobody who was just let
 in again overtook the manifests that do; of more rivals than one may have each held those that came first;
-who was restored lacked the link key under which it was told of its other life, each time.
+who was restored lacked the link key under which it was told of its other life, each time;
+an acknowledgement from before a gap lacked what came after it, which went again and landed twice.
 The gate once misjudged 730000436, 810005169, 940002917, 940014929, 991000357 and 81002047: the slowest relay held so
 many that what is published there went beyond the bound, until it had drained; who had obeyed a destruction was told in
 vain what had been lost; what the end of a world lets devices say was in no bound; whoever destroys a group owed a

@@ -55,6 +55,17 @@ function addTo(set, first, last) {
   set.ranges = joined
 }
 
+/** The ranges from `first` to `last` that a received set lacks. */
+function lacking(set, first, last) {
+  const holes = []
+  let from = Math.max(first, set.upto + 1)
+  for (const [low, high] of [...set.ranges, [last + 1, Infinity]]) {
+    if (from <= Math.min(low - 1, last)) holes.push([from, Math.min(low - 1, last)])
+    from = Math.max(from, high + 1)
+  }
+  return holes
+}
+
 class Links {
   constructor(store, identity, now) {
     Object.assign(this, { store, identity, now, due: new Map(), tries: new Map() })
@@ -174,10 +185,11 @@ class Links {
     const set = structuredClone(this.received(tx, name))
     for (const [first, last] of ranges) {
       if (strictly && !inSet(set, first) && !(first === 1 || inSet(set, first - 1))) continue
-      for (const n of new Set([first, last])) if (!inSet(set, n)) tx.set(`mark/${name}/${n}`, [CLOSED, null])
+      const holes = lacking(set, first, last)
+      for (const n of holes.flat()) tx.set(`mark/${name}/${n}`, [CLOSED, null])
       addTo(set, first, last)
-      this.acknowledge(name, first)
-      this.acknowledge(name, last)
+      this.acknowledge(name)
+      for (const n of holes.flatMap(([from, to]) => [from - 1, from, to, to + 1])) if (n && inSet(set, n)) this.acknowledge(name, n)
     }
     if (set.ranges.length > MAXIMUM_RECEIVED_RANGES) throw new Refused('limit')
     tx.set('in/' + name, set)

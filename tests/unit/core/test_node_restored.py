@@ -476,3 +476,34 @@ def test_an_old_acknowledgement_makes_nothing_lost_that_is_here(make: Make) -> N
     _land(hub)
     assert len(first) >= 1
     assert hub.store.counters.values().get("lost_messages", 0) == 0
+
+
+def test_an_old_acknowledgement_before_a_gap_sends_nothing_again(make: Make) -> None:
+    """What was let go leaves a gap, and an acknowledgement from before it also lacks what came after it."""
+    pi, hub = make("pi"), make("hub", collects=True)
+    group_id = found(pi, hub)
+    _settle(hub, pi)
+    pi.batch(group_id, b"one")
+    carry(hub, pi)
+    landed = _land(hub)
+    hub.wait(1)
+    kept = [each.envelope for each in hub.sends()]
+    for envelope in kept:
+        pi.receive(envelope)
+    for number in range(4):
+        pi.batch(group_id, b"more %d" % number)
+    for gone in (0, 2):
+        place = pi.store.outbox.queued(hub.key, Place(0), 4, 10_000)[gone // 2][0]
+        with pi.store.transaction():
+            pi.store.outbox.withdraw(hub.key, place, "too_large", pi.now.wall_us, None)
+    for outgoing in pi.sends():
+        hub.receive(outgoing.envelope)
+    landed += _land(hub)
+    hub.wait(1)
+    for envelope in [each.envelope for each in hub.sends()] + kept:
+        pi.receive(envelope)
+    _settle(hub, pi)
+    landed += _land(hub)
+    bodies = [each.body for each in landed if each.type is MessageType.TELEMETRY]
+    assert len(bodies) == len(set(bodies)) == 3
+    assert not {"resent_to_restored", "lost_by_recipients"} & pi.store.counters.values().keys()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from covey.core.events import NotUnderstood, RollbackDetected
@@ -15,7 +16,7 @@ from covey.core.receiving.outcome import Seen
 from covey.core.routing.collectors import Collectors
 from covey.core.wire.imprints import NOTHING, UNKNOWN, imprint_of, runs
 from covey.core.wire.message import Acknowledgement, Message, Resumption
-from covey.core.wire.sequences import SequenceSet
+from covey.core.wire.sequences import Range, SequenceSet
 from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_MESSAGES
 from covey.limits.message import MAXIMUM_SEQUENCE
 
@@ -116,12 +117,11 @@ class Acknowledgements:
         """Handle messages that a recipient had acknowledged, and reports as not received since its state was restored.
 
         Those still kept are sent again; the others are reported as lost. A late acknowledgement lacks messages too, but
-        never reports them so, because its author has them.
+        its author has them and never reports them so, whatever else the resumption that answered it has closed.
         """
         lost, resent = 0, 0
-        for first, last in self._known_lacking(author, span.incarnation).spans():
-            closed = all(number in received for number in (first, last))
-            if closed and NOTHING in (imprints.get(first), imprints.get(last)):
+        for lacking in self._known_lacking(author, span.incarnation).spans():
+            for first, last in _closed(lacking, imprints) if all(end in received for end in lacking) else ():
                 places = Place(span.base + first), Place(span.base + last)
                 for message in self._records.outbox.take_acknowledged(author, *places):
                     self._queue.queue_returned(author, message, now)
@@ -198,7 +198,8 @@ class Acknowledgements:
         closed = link.received.excluding(before.spans())
         self._records.received.set_resumed(*key, self._records.received.resumed(*key).including(closed.spans()))
         ends = {end for closed_span in closed.spans() for end in closed_span}  # named, they say that nothing came
-        link.answer_soon(now.monotonic_us, *map(LinkSeq, ends))
+        beside = {number for end in ends for number in (end - 1, end + 1) if number in before}  # and this, that it did
+        link.answer_soon(now.monotonic_us, *map(LinkSeq, ends | beside))
         return True
 
     def resumptions(
@@ -208,3 +209,15 @@ class Acknowledgements:
         for author, incarnation in [key for key in self._resumptions if wanted(key[0])]:
             yield author, incarnation, self._resumptions[author, incarnation].to_wire()
             del self._resumptions[author, incarnation]
+
+
+def _closed(lacking: Range, imprints: Mapping[int, bytes]) -> list[Range]:
+    """Return the parts of a range under which nothing came, by their ends and by what is named beside them."""
+    first, last = lacking
+    named = sorted(number for number in imprints if first <= number <= last)
+    closed = SequenceSet()
+    for number, following in pairwise([*named, last + 1]):
+        if imprints[number] == NOTHING:
+            goes_on = following > last or imprints[following] == NOTHING
+            closed = closed.add(number, min(following, last) if goes_on else number)
+    return closed.spans()
