@@ -9,6 +9,8 @@ from covey.errors import ConfigurationError
 
 SYSTEM_STATE = Path("/var/lib/covey")
 """The state of the machine's own agent, as the packaged units run it."""
+SYSTEM_RUN = Path("/run/covey")
+"""Where the machine's own agent has its socket while it runs, wherever its state is."""
 _AS_ROOT = (
     "run the command with sudo; without sudo, members of the agent's group can use status, publish, message and "
     "history while the agent runs"
@@ -35,9 +37,14 @@ def check_holds_device(folder: Path, *names: str) -> None:
             return
     except PermissionError as error:
         raise ConfigurationError(f"{folder} belongs to another user", hint=_AS_ROOT) from error
-    if folder != SYSTEM_STATE and SYSTEM_STATE.is_dir():
+    if folder != SYSTEM_STATE and os.path.lexists(SYSTEM_STATE):  # it may lead to where this user may not look
         raise ConfigurationError(
             f"there is no device in {folder}; the device of this machine is in {SYSTEM_STATE}", hint=_AS_ROOT
+        )
+    if os.path.lexists(SYSTEM_RUN):
+        raise ConfigurationError(
+            f"there is no device in {folder}; an agent of this machine has its state in another folder",
+            hint=f"name that folder: --state DIR; {_AS_ROOT}",
         )
     raise ConfigurationError(
         f"there is no device in {folder}", hint="run 'covey init' or 'covey join' first, or name its folder: --state"

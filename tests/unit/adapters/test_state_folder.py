@@ -48,7 +48,7 @@ def test_a_user_without_a_device_is_led_to_the_machines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     """As a member of the agent's group, whose own state folder is empty; `covey init` would make a second device."""
-    (tmp_path / "system").mkdir()
+    (tmp_path / "system").symlink_to("private/covey")  # as for systemd's dynamic users: nobody else may look into it
     monkeypatch.setattr("covey.adapters.state_path.SYSTEM_STATE", tmp_path / "system")
     folder = StateFolder.at(tmp_path / "home")
     ask = {"identity": folder.identity, "settings": folder.configuration.config, "doors": folder.configuration.doors}
@@ -58,8 +58,20 @@ def test_a_user_without_a_device_is_led_to_the_machines(
     assert "covey init" not in refused.value.hint
 
 
+def test_a_user_without_a_device_is_led_to_an_agent_with_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run").mkdir()
+    monkeypatch.setattr("covey.adapters.state_path.SYSTEM_STATE", tmp_path / "nowhere")
+    monkeypatch.setattr("covey.adapters.state_path.SYSTEM_RUN", tmp_path / "run")
+    with pytest.raises(ConfigurationError, match="an agent of this machine has its state in another folder") as refused:
+        StateFolder.at(tmp_path / "home").identity()
+    assert refused.value.hint.startswith("name that folder: --state DIR; run the command with sudo")
+
+
 def test_without_a_device_on_the_machine_one_is_made_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.adapters.state_path.SYSTEM_STATE", tmp_path / "nowhere")
+    monkeypatch.setattr("covey.adapters.state_path.SYSTEM_RUN", tmp_path / "nowhere")
     with pytest.raises(ConfigurationError, match=f"there is no device in {tmp_path / 'home'}$") as refused:
         StateFolder.at(tmp_path / "home").configuration.config()
     assert "covey init" in refused.value.hint
