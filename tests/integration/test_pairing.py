@@ -371,6 +371,26 @@ def test_a_joiner_that_finds_nobody_says_so_and_keeps_looking(  # ten minutes, w
     assert joining.errors.read_text().count("no answer yet") == 1
 
 
+_LEAVES_SOON = (
+    "import sys; from covey.app.pairing import joining; joining._DESERTED_US = 0; "
+    "from covey.cli.main import main; sys.exit(main())"
+)
+
+
+def test_a_device_with_a_used_code_ends_soon(
+    broker: Broker, barn: Gateway, fresh: Callable[[str], Gateway], start: Callable[..., Process]
+) -> None:
+    """The relay says that nobody listens where the code led: no device waits ten minutes there."""
+    barn.start("run")
+    code = barn.json("invite", "--no-wait", "--yes")["code"]
+    assert start(fresh("one"), "join", code, "--relay", broker.url).end() == 0
+    late = start(fresh("two"), "join", code, "--relay", broker.url, program=(sys.executable, "-c", _LEAVES_SOON))
+    assert late.end() == 1
+    said = late.errors.read_text()
+    assert "error: no device waits for this code: it was used or cancelled, or its ten minutes are over\n" in said
+    assert "hint: ask for a new code: covey invite" in said
+
+
 def test_a_joiner_waits_no_longer_than_its_timeout(broker: Broker, fresh: Callable[[str], Gateway]) -> None:
     """Its code may be used by now, or mistyped."""
     code = f"42-abandon-zoo-river-{broker.enrolment_password}"

@@ -45,6 +45,10 @@ _NOBODY_YET_US = 15_000_000
 _UNREACHED_US = 30_000_000
 """A relay that was there a moment ago, and does not let this device speak with it for so long, never will."""
 
+_DESERTED_US = 30_000_000
+"""An agent that restarts is subscribed again by then; where the relay says for longer that nobody listens, the code was
+used or cancelled."""
+
 _REFUSED_S_MIN, _RETRY_S_MAX = 3.0, 10.0
 """Where two devices pair at a time, the enrolment account is taken from one by the other, and back."""
 
@@ -154,7 +158,7 @@ def ask_to_join(device: Device, text: str, terms: Terms, witness: Witness, secon
     Return the device as it then is, and the id of the group.
 
     Raises:
-        LocalError: the text is neither code nor invite.
+        LocalError: the text is neither code nor invite, or no device waits for the code.
         TimeUpError: the ceremony took longer.
         PairingError: the ceremony ended otherwise; nothing was kept.
         RelayError: the relay lets nobody in without an account.
@@ -358,8 +362,18 @@ def meet(device: Device, meeting: Meeting, terms: Terms, witness: Witness) -> tu
     with stop_signals() as stopping:
         gone = _patience(device, machine, witness, stopping)
         try:
-            unreached_us = _UNREACHED_US if meeting.account is None else None
-            attend(machine, meeting.number, relay, device.clock, on_news, report, gone, unreached_us=unreached_us)
+            by_code = meeting.account is None  # a device with a file is unattended, and keeps trying
+            attend(
+                machine,
+                meeting.number,
+                relay,
+                device.clock,
+                on_news,
+                report,
+                gone,
+                unreached_us=_UNREACHED_US if by_code else None,
+                deserted_us=_DESERTED_US if by_code else None,
+            )
         except RelayError as error:
             if meeting.account is None:
                 raise

@@ -13,10 +13,13 @@ from covey.adapters.broker.own_relay import NO_MQTT_5, OLD_SERVER_HINT
 from covey.core.pairing.joiner import Joiner, JoinerNews
 from covey.core.pake import Side
 from covey.core.wire.topics import rendezvous_topic
-from covey.errors import RelayError, RemoteError
+from covey.errors import LocalError, RelayError, RemoteError
 from covey.ports import Clock, Delivered, PublishRefusal, Relay, RelayDown, RelayEvent, RelayUp, Released, Report
 
 _POLL_S = 0.25
+_NO_SUBSCRIBERS = 0x10
+"""MQTT 5's answer to a message that nobody is subscribed to."""
+
 _LAST_WORDS_US = 3_000_000
 """How long the relay may take to answer what was said last: without it the inviter would wait ten minutes for us."""
 
@@ -31,14 +34,17 @@ def attend(
     gone: Callable[[], bool] = lambda: False,
     *,
     unreached_us: int | None = None,
+    deserted_us: int | None = None,
 ) -> None:
     """Run the ceremony to its end, which `machine.ending` says; `gone` says that the person has given up.
 
     `on_news` stores what the inviter gives, and then calls `machine.stored`. A relay that was not reached by then is
-    tried no longer than `unreached_us`.
+    tried no longer than `unreached_us`. A rendezvous at which the relay says that nobody listens is left after
+    `deserted_us`; strangers who crowd it do not shorten that, as the inviter is subscribed all the same.
 
     Raises:
         RelayError: the relay does not let the enrolment account in, or was not reached in time.
+        LocalError: nobody listens at the rendezvous.
     """
     begun_us = clock.monotonic_us()
     events: Queue[RelayEvent] = Queue()
@@ -47,6 +53,7 @@ def attend(
     connected = False
     published: set[int | PublishRefusal] = set()
     refusals = 0
+    deserted_since_us: int | None = None
     once = _Once(report)
     try:
         while machine.ending is None:
@@ -59,6 +66,7 @@ def attend(
             if isinstance(event, RelayUp):
                 connected = True
             elif isinstance(event, RelayDown):
+                deserted_since_us = None
                 refusals += event.refused
                 if not connected:
                     waited_us = clock.monotonic_us() - begun_us
@@ -69,6 +77,18 @@ def attend(
                 _take(machine, event, relay, clock, once)
             elif isinstance(event, Released):
                 published.discard(event.handle)
+                now_us = clock.monotonic_us()
+                is_received = event.reason_code != _NO_SUBSCRIBERS or machine.answered
+                deserted_since_us = None if is_received else deserted_since_us or now_us
+                if (
+                    deserted_us is not None
+                    and deserted_since_us is not None
+                    and now_us >= deserted_since_us + deserted_us
+                ):
+                    raise LocalError(
+                        "no device waits for this code: it was used or cancelled, or its ten minutes are over",
+                        hint="ask for a new code: covey invite; each device needs its own",
+                    )
             while (news := machine.next_event()) is not None:
                 on_news(news)
             machine.handle_deadline(clock.monotonic_us())

@@ -13,7 +13,7 @@ from covey.app.pairing.pairing_guest import attend
 from covey.core.pairing.joiner import Joiner
 from covey.core.pairing.messages import JoinerIntroduction, Password
 from covey.core.presence.heartbeat import LastWill
-from covey.errors import RelayError
+from covey.errors import LocalError, RelayError
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 from tests.fleet import identity
 
@@ -78,6 +78,16 @@ class _DumbRelay(_SlowRelay):
             deliver(RelayDown("relay", "the server ended the connection without an answer"))
 
 
+class _DesertedRelay(_SlowRelay):
+    """Says of each message that nobody is subscribed."""
+
+    def publish(self, topic: str, payload: bytes, _lifetime_s: int = 0) -> int | PublishRefusal:
+        assert topic.startswith("covey/1/pair/7/")
+        assert payload
+        self._deliver(Released("relay", 1, 0x10))
+        return 1
+
+
 def _joiner(clock: SystemClock) -> Joiner:
     own = JoinerIntroduction(identity("pi").keys, "pi", needs_credential=False)
     until_us = clock.monotonic_us() + 60_000_000
@@ -114,6 +124,14 @@ def test_a_relay_without_mqtt_5_is_named_as_such(reason: str, unreached_us: int 
     with pytest.raises(RelayError, match="cannot be used") as ended:
         attend(_joiner(clock), 7, _OldRelay(reason), clock, lambda _: None, lambda *_: None, unreached_us=unreached_us)
     assert "use a broker that speaks MQTT 5" in ended.value.hint
+
+
+def test_a_rendezvous_at_which_nobody_listens_is_left() -> None:
+    """The code was used, for instance."""
+    clock = SystemClock()
+    with pytest.raises(LocalError, match="no device waits for this code: it was used or cancelled") as ended:
+        attend(_joiner(clock), 7, _DesertedRelay(), clock, lambda _: None, lambda *_: None, deserted_us=0)
+    assert ended.value.hint.startswith("ask for a new code: covey invite")
 
 
 def test_a_joiner_that_gives_up_says_so_first() -> None:
