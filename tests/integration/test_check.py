@@ -17,6 +17,7 @@ from covey.adapters.state_folder import StateFolder
 from covey.app.checks.examining import CHECKS, examine
 from covey.app.checks.findings import Examined, Level
 from covey.app.checks.machine import clock
+from covey.app.device.device import find_state, open_device
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
 from tests.small_disk import anywhere, fill, mounted_disk
@@ -162,6 +163,16 @@ def test_a_message_that_waits_for_days(new_gateway: Callable[[str], Gateway]) ->
     device.close()
     assert finding.level is Level.WARNING
     assert "the oldest waits for 3 d" in finding.line
+
+
+@pytest.mark.parametrize(("outgoing", "says"), [(True, "could not be sent"), (False, "could not be used")])
+def test_messages_in_quarantine_of_both_ways(alone: Gateway, outgoing: bool, says: str) -> None:
+    with open_device(find_state(str(alone.state), None)) as device, device.store.transaction():
+        own = device.node.identity.signing_public
+        device.store.quarantine.add("too_large", b"a message", 1, own, own if outgoing else None)
+    level, line, hint = _findings(alone, "--offline", code=0)["troubles"]
+    assert (level, line) == ("warning", f"1 message in quarantine that {says}")
+    assert hint.startswith("'covey message quarantine' shows")
 
 
 def test_no_room_for_the_outbox(alone: Gateway) -> None:

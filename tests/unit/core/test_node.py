@@ -349,6 +349,7 @@ def test_a_message_that_is_set_aside_is_reported_to_its_recipient(make: Make) ->
     with ann.store.transaction():
         ann.node.withdraw(ben.key, refused.entry.place, ann.now)
         ann.node.withdraw(ben.key, refused.entry.place, ann.now)
+    assert ann.store.counters.values()["quarantined_too_large"] == 1
     ann.blob(group_id, b"small")
     carry(ann, ben)
     assert ben.inbox() == [b"small"]

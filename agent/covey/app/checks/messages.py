@@ -39,7 +39,9 @@ def troubles(device: Examined) -> Iterator[Seen]:
     """What the counters tell of messages that could not be used."""
     counters = device.status.counters
     newer = counters.get(f"quarantined_{UnsupportedError.code}", 0)
-    quarantined = sum(value for name, value in counters.items() if name.startswith("quarantined_")) - newer
+    held = [each for each in device.opened.store.quarantine.kinds() if each[0] != UnsupportedError.code]
+    outgoing = sum(messages for _, is_outgoing, messages in held if is_outgoing)
+    incoming = sum(messages for _, is_outgoing, messages in held if not is_outgoing)
     older, lost = counters.get("not_understood", 0), counters.get("lost_messages", 0)
     if newer:
         yield warning(
@@ -51,13 +53,19 @@ def troubles(device: Examined) -> Iterator[Seen]:
             f"older devices have set aside {count(older, 'message')} of this device: they do not support them",
             "the log names these devices; upgrade Covey on them",
         )
-    if quarantined:
+    if incoming:
         yield warning(
-            f"{count(quarantined, 'message')} in quarantine", "check that all devices have the same version of Covey"
+            f"{count(incoming, 'message')} in quarantine that could not be used",
+            "'covey message quarantine' shows why; check that all devices have the same version of Covey",
+        )
+    if outgoing:
+        yield warning(
+            f"{count(outgoing, 'message')} in quarantine that could not be sent",
+            "'covey message quarantine' shows why, and sends or deletes them",
         )
     if lost:
         yield warning(f"senders report {count(lost, 'lost message')}", "their outboxes were full or were deleted")
-    if not (quarantined or newer or older or lost):
+    if not (held or newer or older or lost):
         yield ok("nothing in quarantine, nothing lost")
 
 

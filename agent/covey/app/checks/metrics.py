@@ -105,7 +105,7 @@ def families(status: Status) -> Iterator[Family]:
     counters = status.counters
     for reason, meaning in (
         ("dropped", "Envelopes that broke a rule, and messages that did not fit the outbox or expired"),
-        ("quarantined", "Authentic messages that could not be used"),
+        ("quarantined", "Authentic messages that could not be used, or sent"),
     ):
         noted = {name.removeprefix(f"{reason}_") for name in counters if name.startswith(f"{reason}_")}
         codes = sorted({each.code for each in _remote_errors()} | {errors.OutboxFullError.code, UNFORESEEN} | noted)

@@ -255,6 +255,7 @@ class SendQueue:
         """Set a message aside that nobody would carry or take; its recipient gets a loss record, where `notify`."""
         reason = LossReason.DAMAGED if code == "too_large" else LossReason.EXPIRED
         if self._records.outbox.withdraw(recipient, place, code, now.wall_us, reason if notify else None):
+            self._records.counters.count(f"quarantined_{code}")
             self._lost(recipient, [(place, place)], now)
 
     def withdraw_of_group(

@@ -41,6 +41,11 @@ class Quarantine:
         """Return of which devices something is in quarantine, and how many messages; the most first."""
         return self._database.run("SELECT party, count(*) FROM quarantine GROUP BY party ORDER BY 2 DESC, 1")
 
+    def kinds(self) -> list[tuple[str, bool, int]]:
+        """Return how many messages are in quarantine by code, and by whether they could not be sent."""
+        rows = self._database.run("SELECT code, recipient IS NOT NULL, count(*) FROM quarantine GROUP BY 1, 2")
+        return [(code, bool(outgoing), messages) for code, outgoing, messages in rows]
+
     def entries(self) -> list[Quarantined]:
         """Return what is in quarantine, oldest first."""
         return [
