@@ -10,9 +10,10 @@ import pytest
 
 from covey.core.events import RollbackDetected
 from covey.core.ids import GroupId, Incarnation, LinkSeq, Place
+from covey.core.link.link_keys import open_envelope
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire.envelope import seal
-from covey.core.wire.imprints import UNKNOWN
+from covey.core.wire.imprints import NOTHING, UNKNOWN
 from covey.core.wire.message import (
     NO_GROUP,
     Acknowledgement,
@@ -507,3 +508,20 @@ def test_an_old_acknowledgement_before_a_gap_sends_nothing_again(make: Make) -> 
     bodies = [each.body for each in landed if each.type is MessageType.TELEMETRY]
     assert len(bodies) == len(set(bodies)) == 3
     assert not {"resent_to_restored", "lost_by_recipients"} & pi.store.counters.values().keys()
+
+
+def test_a_link_that_begins_with_a_gap_is_acknowledged(make: Make) -> None:
+    ann, ben = make("ann"), make("ben")
+    found(ann, ben)
+    _settle(ann, ben)
+    first = Incarnation(b"a newone")
+    said = write_message(
+        ann.identity, MessageType.RESUME, ben.key, NO_GROUP, first, 0, LinkSeq(0), 0, Resumption(((1, 5),)).to_wire()
+    )
+    ben.receive(seal(said, ben.identity.noise_public, ann.rng(32), ann.rng(24)))
+    ben.wait(1)
+    (outgoing,) = ben.sends()
+    opened = open_envelope(outgoing.envelope, ann.identity.noise, ann.store.link_keys.find)
+    acknowledgement = Acknowledgement.from_wire(read_message(opened.message).body)
+    assert acknowledgement.received == SequenceSet(5)
+    assert acknowledgement.imprints == {1: NOTHING, 5: NOTHING}

@@ -198,7 +198,7 @@ class Acknowledgements:
         closed = link.received.excluding(before.spans())
         self._records.received.set_resumed(*key, self._records.received.resumed(*key).including(closed.spans()))
         ends = {end for closed_span in closed.spans() for end in closed_span}  # named, they say that nothing came
-        beside = {number for end in ends for number in (end - 1, end + 1) if number in before}  # and this, that it did
+        beside = {each for end in ends for each in (end - 1, end + 1) if each and each in before}  # these, that it did
         link.answer_soon(now.monotonic_us, *map(LinkSeq, ends | beside))
         return True
 
