@@ -436,11 +436,6 @@ MUTANTS = (
     Mutant("what members take waits for who is out", {(send_queue_module, "_OF_MEMBERS"): frozenset()}, 81_003_373),
     Mutant("what waits in a group outlives it", {(SendQueue, "withdraw_of_group"): _nothing}, 178),
     Mutant(
-        "a request for manifests waits for who is out",
-        {(send_queue_module, "_OF_MEMBERS"): send_queue_module._OF_MEMBERS - {MessageType.GROUP_PULL}},
-        31_000_706,
-    ),
-    Mutant(
         "a destruction that crosses the ban of its issuer ends the group",
         {(membership_module, "check_revoke"): _whoever_destroys, (receiver_module, "_check_member"): _member_or_not},
         9,
