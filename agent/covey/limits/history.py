@@ -37,6 +37,11 @@ VOID_PART = 64
 """Of what the former members of a family keep of operations that nobody follows, void ones have this part: 256 KiB of
 one share, enough to show what was tried."""
 
+OWN_PAST_US = 600_000_000
+"""How long a device that was removed and added again writes nothing until a member has sent it what it wrote before:
+what it writes then follows that. Ten minutes that its agent runs: a member that has the history answers in seconds, and
+perhaps none has it."""
+
 LOGS_OF_ONE = 16
 """Logs of one author's share: each costs an honest device a restored state."""
 

@@ -227,7 +227,7 @@ class OrderedActions:
         since = self._records.obeyed_since(group.group_id)
         if since is not None and since.incarnation == incarnation:
             return since
-        if self._running is not None:
+        if self._running is not None or node.history.awaits_past(group.group_id):
             return None
         try:
             with self._store.transaction():

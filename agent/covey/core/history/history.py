@@ -7,7 +7,9 @@
    each is higher than the one before it in its log. Neither void nor late operations are followed (`standing.py`). One
    write joins at most `HEADS_AT_ONCE` heads: its own log's, then the highest of each author in turn, so that no
    author's many heads exclude another's. It follows only what its bounds allow (`shares.py`, rules 4 and 6).
-3. A device that removes a member adds a merge in the same commit, under the manifest that removes it: of the removed
+3. A device that was removed and added again writes nothing until a member has sent it the history, so that what it
+   writes follows what it wrote before; after `OWN_PAST_US`, perhaps nobody has that.
+4. A device that removes a member adds a merge in the same commit, under the manifest that removes it: of the removed
    member's operations, those that the merge follows still count, and no others (`standing.py`).
 
 `exchange.py` decides how operations travel.
@@ -184,7 +186,7 @@ class History:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def write_after_removals(self, removals: deque[GroupManifest], now: Now) -> None:
-        """Say, under each manifest by which this device removed somebody, what was known then (rule 3)."""
+        """Say, under each manifest by which this device removed somebody, what was known then (rule 4)."""
         while removals:
             try:
                 removal = removals.popleft()
@@ -201,7 +203,7 @@ class History:
         Raises:
             LocalError: it is too large for an operation, or for every relay of this device, after which no member
                 would get anything else that this device writes; or this device has written as much as others keep of
-                it; or the outbox is full.
+                it; or it awaits what it wrote before it was added again (rule 3); or the outbox is full.
             UnknownGroupError: this device is not in the group.
         """
         size = len(body.to_wire())
@@ -214,6 +216,11 @@ class History:
                 hint="send it as a file: covey file put FILE; or raise the relay's message limit",
             )
         newest = self._newest_manifest(group_id)
+        if self.awaits_past(group_id):
+            raise LocalError(
+                "this device was added to the group again, and its own earlier entries have not arrived yet",
+                hint="try again when a member is online: 'covey check' shows what this device still fetches",
+            )
         return self._write(self._manifest_of_last(newest) or newest, newest, body, now)
 
     def _write(
@@ -234,6 +241,10 @@ class History:
         operation = self._append(group_id, manifest, heads, body, now)
         self.exchange.announcing.announce(hearers, operation.log, operation.number - len(written), now)
         return operation
+
+    def awaits_past(self, group_id: GroupId) -> bool:
+        """Say whether this device writes nothing to a group yet, as it awaits what it wrote before (rule 3)."""
+        return self._records.incarnations.awaits_past(group_id)
 
     def is_known(self, group_id: GroupId) -> bool:
         """Say whether a member has all that this device wrote in this life; so, too, where there is no other.
@@ -410,6 +421,8 @@ class History:
             now_us=now.wall_us,
         )
         if not (taken.waiting or bundle.more):
+            if self.exchange.asking.was_asked(message.group_id, message.author):
+                self._records.incarnations.end_awaiting(message.group_id)
             return taken, []
         progressed = bool(taken.accepted)
         asking = self.exchange.asking

@@ -136,7 +136,7 @@ class OwnDevices:
             LocalError: the outbox is full, or nobody keeps more of this device's history: the caller rolls back.
         """
         personal = self.group()
-        if personal is None:
+        if personal is None or self._history.awaits_past(personal.group_id):
             return
         known = self.state(personal).groups
         for each in known.values():

@@ -184,6 +184,12 @@ class IncarnationRecords(Protocol):
         It is the present one until this device has forgotten what it wrote to the group.
         """
 
+    def awaits_past(self, group_id: GroupId) -> bool:
+        """Return whether this device has forgotten what it wrote to a group, and has not got it back yet."""
+
+    def end_awaiting(self, group_id: GroupId) -> None:
+        """Note that a member has sent all that it has of a group's history."""
+
     def spans(self, recipient: DeviceKey) -> list[IncarnationSpan]:
         """Return the incarnations of a recipient's queue, oldest first; none where nothing was ever queued."""
 

@@ -21,6 +21,7 @@ from covey.limits.history import (
     LOGS_OF_ONE,
     MAXIMUM_OPERATION_BODY_BYTES,
     MAXIMUM_PARENTS,
+    OWN_PAST_US,
 )
 from tests.fleet import Device, Make, admit, carry, found, identity, settled
 from tests.unit.core.history.conduct import (
@@ -198,6 +199,12 @@ def test_a_rule_breaking_operation_drops_nothing_else(make: Make) -> None:  # ac
     assert ann.store.quarantine.entries() == []
 
 
+def describe(device: Device, group_id: GroupId, title: str) -> None:
+    """Say what a group is called."""
+    with device.store.transaction():
+        device.node.history.write(group_id, GroupProfile(title), device.now)
+
+
 def _rivals(author: Device, group_id: GroupId) -> list[Operation]:
     rivals = [forge(author, group_id, 1, f"rival {number}") for number in range(FORKS_OF_ONE + 1)]
     return sorted(rivals, key=lambda each: each.id)
@@ -334,6 +341,28 @@ def test_an_operation_that_no_relay_carries_is_refused(make: Make, payload: int)
     assert read_notes(ben, group_id) == ["before", longest, "after"]
 
 
+@pytest.mark.parametrize("sends_all", [True, False])
+def test_a_readmitted_author_writes_after_what_it_wrote_before(make: Make, sends_all: bool) -> None:
+    """Its new description is below the old one, which holds otherwise: of rivals the higher one does."""
+    ann, ben, cem = make("ann"), make("ben"), make("cem")
+    group_id = found(ann, ben, cem)
+    for title in ("draft", "old"):
+        describe(ben, group_id, title)
+    meet(ann, ben, cem, seconds=900)
+    remove(ann, ben, group_id)
+    carry(ann, ben, cem)
+    admit(ann, ben, group_id)
+    with pytest.raises(LocalError, match="its own earlier entries have not arrived yet"):
+        describe(ben, group_id, "new")
+    if sends_all:
+        meet(ann, ben, cem, seconds=900)
+    else:  # perhaps nobody has any of it
+        ben.store.outbox.grow_older(OWN_PAST_US)
+    describe(ben, group_id, "new")
+    meet(ann, ben, cem, seconds=900)
+    assert {each.node.history.profile(group_id).title for each in (ann, ben, cem)} == {"new" if sends_all else "old"}
+
+
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_readmitted_author_begins_another_log(make: Make, times: int) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
@@ -345,6 +374,7 @@ def test_a_readmitted_author_begins_another_log(make: Make, times: int) -> None:
         remove(ann, ben, group_id)
         carry(ann, ben, cem)
         admit(ann, ben, group_id)
+        ben.store.outbox.grow_older(OWN_PAST_US)
         texts += [f"back {time}", f"still here {time}"]
         write_note(ben, group_id, texts[-2])  # before anything of the history has come
         write_note(ben, group_id, texts[-1])

@@ -9,6 +9,7 @@ from covey.adapters.sqlite.rows import OF_PEER, PLACE_BITS
 from covey.core.history.operation import next_log
 from covey.core.ids import DeviceKey, GroupId, Incarnation
 from covey.core.link.incarnations import IncarnationSpan
+from covey.limits.history import OWN_PAST_US
 from covey.limits.link import REPLACE_INCARNATION_US
 
 _SPANS = (
@@ -50,9 +51,24 @@ class Incarnations:
         log = self.of_log(group_id)
         if self._database.first("SELECT 1 FROM operation_log WHERE group_id = ? AND incarnation = ?", (group_id, log)):
             self._database.run(
-                "INSERT OR REPLACE INTO own_log SELECT ?, incarnation, ? FROM device",
+                "INSERT OR REPLACE INTO own_log SELECT ?, incarnation, ?, age FROM device",
                 (group_id, next_log(group_id, log)),
             )
+        else:
+            self._database.run(
+                "UPDATE own_log SET awaits_since = device.age FROM device "
+                "WHERE group_id = ? AND own_log.incarnation = device.incarnation",
+                (group_id,),
+            )
+
+    def awaits_past(self, group_id: GroupId) -> bool:
+        query = "SELECT 1 FROM own_log JOIN device USING (incarnation) WHERE group_id = ? AND age < awaits_since + ?"
+        return self._database.first(query, (group_id, OWN_PAST_US)) is not None
+
+    def end_awaiting(self, group_id: GroupId) -> None:
+        self._database.run(
+            "UPDATE own_log SET awaits_since = NULL WHERE group_id = ? AND awaits_since NOTNULL", (group_id,)
+        )
 
     def _forget(self) -> None:
         self._present = None

@@ -33,6 +33,7 @@ from covey.core.wire.message import LossReason, Message, read_message
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import DiskFullError, OutboxFullError
 from covey.limits.group import MAINTENANCE_US
+from covey.limits.history import OWN_PAST_US
 from covey.limits.link import (
     ACKNOWLEDGED_BYTES_KEPT,
     ACKNOWLEDGED_MESSAGES_KEPT,
@@ -62,7 +63,8 @@ _MAY_EXCEED = frozenset({MessageClass.CONTROL, MessageClass.HISTORY})
 
 _GROW_OLDER = (
     "UPDATE device SET age = age + ? WHERE EXISTS (SELECT 1 FROM outbox WHERE expires IS NOT NULL) "
-    "OR EXISTS (SELECT 1 FROM mailbox_blob) OR EXISTS (SELECT 1 FROM departure) OR EXISTS (SELECT 1 FROM revocation)"
+    "OR EXISTS (SELECT 1 FROM mailbox_blob) OR EXISTS (SELECT 1 FROM departure) OR EXISTS (SELECT 1 FROM revocation) "
+    "OR EXISTS (SELECT 1 FROM own_log WHERE device.age < awaits_since + ?)"
 )
 """Of what is measured by this state's age there has to be something."""
 
@@ -255,7 +257,7 @@ class Outbox:
 
         It stands still while nothing is measured by it: so an agent with nothing to do writes nothing.
         """
-        self._database.run(_GROW_OLDER, (elapsed_us,))
+        self._database.run(_GROW_OLDER, (elapsed_us, OWN_PAST_US))
 
     def expire(self) -> list[tuple[DeviceKey, list[Range]]]:
         rows = self._database.run(

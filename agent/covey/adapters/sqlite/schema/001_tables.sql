@@ -526,6 +526,7 @@ CREATE TABLE own_log (
     group_id          BLOB    NOT NULL,
     incarnation       BLOB    NOT NULL,               -- of the device
     log               BLOB    NOT NULL,               -- the incarnation that the log names
+    awaits_since      INTEGER,                        -- age of this state when the logs before it were lost; null: they came
     PRIMARY KEY (group_id, incarnation)
 ) STRICT, WITHOUT ROWID;
 
