@@ -14,8 +14,8 @@ _OF_A_HOUSE = {"acl_file": None, "retain_available": None, "use_username_as_clie
 class HouseBroker:
     """A running mosquitto, the options of a door to it, and what stands on it retained."""
 
-    def __init__(self, folder: Path) -> None:
-        self.broker = Broker(folder / "broker", settings=_OF_A_HOUSE)
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.broker = Broker(folder / "broker", settings={**_OF_A_HOUSE, **settings})
         self.broker.start()
         self.password = self.broker.add_device(_USER)
         self.password_file = folder / "home.password"

@@ -30,8 +30,8 @@ _HOSTILE = 'a/b+#\x00\n"{{ x }}</script>'
 class _House(HouseBroker):
     """A house's broker, and a door to it."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, **settings: str) -> None:
+        super().__init__(folder, **settings)
         self.folder = folder
         self.door = self.open()
 
@@ -148,6 +148,19 @@ def test_series_of_one_device_are_bounded_and_hide_no_other(house: _House) -> No
     assert house.send(flood, _message(_OTHER, _reading("t", 1.0))) == {Drop.SERIES: 9}
     found = house.retained()
     assert len([topic for topic in found if topic.endswith("/config")]) == DOOR_SERIES_OF_DEVICE + 1
+
+
+def test_a_value_that_is_too_large_for_the_broker_stops_no_other(tmp_path: Path) -> None:
+    small = _House(tmp_path, max_packet_size="2000")
+    try:
+        readings = (_reading("text", "x" * 4_000), _reading("air:t", 21.5), _reading("pump", True))
+        assert small.send(_message(_KEY, *readings)) == {Drop.REFUSED: 1}
+        states = [json.loads(each) for topic, each in small.retained().items() if b'"value"' in each]
+        assert sorted(str(each["value"]) for each in states) == ["21.5", "True"]
+        assert small.send(_message(_KEY, _reading("text", "short"), _reading("air:t", 22.0))) == {}
+    finally:
+        small.door.close()
+        small.broker.stop()
 
 
 def test_a_wrong_password_or_a_dangerous_address_is_said(house: _House, tmp_path: Path) -> None:

@@ -137,8 +137,7 @@ class HomeAssistantDoor:
                 best = newest.get(series)
                 if best is None or measured_at_us(message, reading) > measured_at_us(*best):
                     newest[series] = message, reading
-        dropped[Drop.CUT] += self._publish(batch, newest)
-        return +dropped
+        return +(dropped + self._publish(batch, newest))
 
     def _rhythm(self, series: EntitySeries) -> SeriesRhythm | None:
         own = self._known.setdefault(series.author, {})
@@ -148,8 +147,11 @@ class HomeAssistantDoor:
             own[series] = SeriesRhythm()
         return own[series]
 
-    def _publish(self, batch: DoorBatch, newest: Mapping[EntitySeries, tuple[DoorMessage, DoorReading]]) -> int:
-        cut = 0
+    def _publish(
+        self, batch: DoorBatch, newest: Mapping[EntitySeries, tuple[DoorMessage, DoorReading]]
+    ) -> Counter[Drop]:
+        dropped = Counter[Drop]()
+        cut = set[str]()
         configs, states, published = list[Publication](), list[Publication](), list[tuple[SeriesRhythm, int]]()
         announced = list[tuple[SeriesRhythm, tuple[str, int]]]()
         configured = dict[EntitySeries, _Configured]()
@@ -165,15 +167,20 @@ class HomeAssistantDoor:
                 announced.append((rhythm, (label, expire_s)))
                 configured[series] = _Configured(time.monotonic(), state, at_us)
             states.append(Publication(series.state_topic, state, _left_s(expire_s, at_us, batch.sent_at_us)))
-            cut += isinstance(reading.value, str) and len(reading.value) > STATE_CHARACTERS
+            if isinstance(reading.value, str) and len(reading.value) > STATE_CHARACTERS:
+                cut.add(series.state_topic)
             published.append((rhythm, min(at_us, batch.sent_at_us)))
-        self._publisher.publish([*configs, *self._availabilities(), *states])
+        too_large = self._publisher.publish([*configs, *self._availabilities(), *states])
+        topics = {each.state_topic: each.config_topic(self._prefix) for each in newest}
+        refused = {each.topic for each in states if not too_large.isdisjoint((each.topic, topics[each.topic]))}
+        dropped[Drop.REFUSED] += len(refused)
+        dropped[Drop.CUT] += len(cut - refused)
         for rhythm, label_and_time in announced:
             rhythm.announced = label_and_time
         for rhythm, at_us in published:
             rhythm.newest_at_us = at_us
         self._configured |= configured
-        return cut
+        return dropped
 
     def idle(self) -> None:
         """Publish values once more whose configuration has been taken up meanwhile (rule 4)."""

@@ -88,20 +88,24 @@ class MqttPublisher:
                 raise DoorError(ending.reason)
             raise DoorError(f"{self._address[0]}: {ending.reason if ending else 'no answer from an MQTT 5 broker'}")
 
-    def publish(self, publications: list[Publication]) -> None:
-        """Publish, as many at a time as the broker takes, and return when it has taken all of it.
+    def publish(self, publications: list[Publication]) -> set[str]:
+        """Publish, as many at a time as the broker takes, and return when it has taken all that it can.
+
+        Returns the topics of what is larger than the broker takes: that stops nothing else.
 
         Raises:
-            DoorError: it has not.
+            DoorError: it has not taken the rest.
         """
         self._taken = set()
-        sent = {self._publish(each) for each in publications}
+        handles = {each.topic: self._publish(each) for each in publications}
+        sent = {handle for handle in handles.values() if handle is not None}
         self._await(lambda: sent <= self._taken)
         if self._refused:
             self.close()
             raise DoorError(f"{self._address[0]} refused a topic: check that this account may publish there")
+        return {topic for topic, handle in handles.items() if handle is None}
 
-    def _publish(self, publication: Publication) -> int:
+    def _publish(self, publication: Publication) -> int | None:
         while (connection := self._connection) is not None:
             answers = len(self._taken)
             handle = connection.publish(publication.topic, publication.payload, publication.expires_s, retain=True)
@@ -109,14 +113,12 @@ class MqttPublisher:
                 case int():
                     return handle
                 case PublishRefusal.TOO_LARGE:
-                    raise DoorError(
-                        f"{self._address[0]} does not accept a message as large as {publication.topic} needs"
-                    )
+                    return None
                 case PublishRefusal.WINDOW_FULL:
                     self._await(partial(self._has_answered, answers))
                 case _:
                     break
-        raise DoorError(f"{self._address[0]} closed the connection")
+        raise DoorError(f"{self._address[0]} closed the connection", refused=_is_too_large(connection))
 
     def _has_answered(self, before: int) -> bool:
         return len(self._taken) > before
@@ -125,7 +127,9 @@ class MqttPublisher:
         connection = self._connection
         if connection is not None and not self._wait(connection, condition):
             self.close()
-            raise DoorError(f"{self._address[0]} did not accept the published messages")
+            raise DoorError(
+                f"{self._address[0]} did not accept the published messages", refused=_is_too_large(connection)
+            )
 
     def close(self) -> None:
         """Leave without a word, so that the broker publishes the will."""
@@ -152,3 +156,8 @@ class MqttPublisher:
         with self._answered:
             self._answered.wait_for(lambda: condition() or connection.ending is not None, DOOR_SEND_SECONDS)
             return condition()
+
+
+def _is_too_large(connection: Connection | None) -> bool:
+    """Say whether a broker that announced no limit has left because of a message's size: it will do so again."""
+    return connection is not None and connection.ending is not None and connection.ending.too_large
