@@ -108,7 +108,27 @@ class ManifestWriter:
         edited = self.chance.choice(edits)(draft, issuer, epoch)
         if edited is draft and len(draft.prev) == 1:
             raise LocalError("nothing changes")
-        return read_manifest(sign_manifest(trust.finish(edited, epoch), issuer).raw)
+        manifest = sign_manifest(trust.finish(edited, epoch), issuer)
+        if self.chance.random() < 0.4 and issuer.signing_public != CAST[0].signing_public:
+            manifest = sign_manifest(self._with_other_allowances(manifest, trust), issuer)
+        return read_manifest(manifest.raw)
+
+    def _with_other_allowances(self, manifest: GroupManifest, trust: GroupTrust) -> GroupManifest:
+        """Return what a hostile issuer writes: it burns pages, and gives newcomers all or nothing, in each rival."""
+        known = {member.keys.signing_public for member in trust.draft(manifest.epoch_id, manifest.issuer).members}
+        newcomers = [each for each in manifest.members if each.keys.signing_public not in known]
+        own = manifest.member(manifest.issuer)
+        if own is None:
+            return manifest
+        given = own.allowance // max(1, len(newcomers)) - 100 if self.chance.random() < 0.7 else 0
+        left = own.allowance - given * len(newcomers) if newcomers else own.allowance // self.chance.choice((1, 2, 50))
+        allowances = {each.keys.signing_public: max(0, given) + each.allowance for each in newcomers}
+        allowances[manifest.issuer] = left
+        members = [
+            replace(each, allowance=allowances.get(each.keys.signing_public, each.allowance))
+            for each in manifest.members
+        ]
+        return replace(manifest, members=tuple(members), raw=b"")
 
     def _adding(self, draft: GroupManifest, _issuer: Identity, _epoch: EpochId) -> GroupManifest:
         role = Role.ADMIN if self.mode not in EQUAL_MODES and self.chance.random() < 0.6 else Role.MEMBER

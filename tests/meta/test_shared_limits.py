@@ -202,6 +202,12 @@ _SHARED = (
         "unit/core/membership/test_membership_flood.py::test_issuers_made_up_by_a_member_fill_no_graph",
     ),
     _Shared(
+        "group.MEMBER_ALLOWANCE",
+        "a member that issues manifests, and lets devices in and removes them again, without end",
+        "nobody takes more than its allowance pays for; every other member still changes the group",
+        "unit/core/group/test_allowance.py::test_a_member_that_lets_devices_in_and_removes_them_comes_to_an_end",
+    ),
+    _Shared(
         "group.SELF_JOINED_MEMBERS",
         "strangers that let themselves into a public group",
         "admins add members all the same",

@@ -41,7 +41,8 @@ from tests.outside.primitives import (
 )
 
 _PUBLIC = 3
-_MEMBER = (KEY, KEY, str, str, range(2), [str], UINT63)
+_FOUNDER_ALLOWANCE = 134_217_728
+_MEMBER = (KEY, KEY, str, str, range(2), [str], UINT63, UINT63)
 _DOCUMENT = (
     *(1, GROUP_ID, UINT63, [HASH], range(5), either(KEY, None), [list], [(KEY, UINT63)]),
     *(UINT63, HASH, [bytes], KEY),
@@ -142,10 +143,12 @@ def read_manifest(content: bytes) -> Manifest:
         and not (genesis and invited == issuer)
         and (not genesis or (keys == [issuer] and members[0][4] == (mode not in {2, 4}) and not bans and not votes))
         and (not genesis or epoch == 1)
+        and all(0 <= member[7] <= _FOUNDER_ALLOWANCE for member in members)
+        and (not genesis or members[0][7] == _FOUNDER_ALLOWANCE)
     )
     if not well_formed:
         raise RefusedError("malformed", f"manifest of version {version}")
-    listed = {key: Member(key, label, capabilities) for key, _, _, label, _, capabilities, _ in members}
+    listed = {key: Member(key, label, capabilities) for key, _, _, label, _, capabilities, _, _ in members}
     return Manifest(hashed(content, "covey/1 gm hash"), group, version, follows, mode, listed, issuer)
 
 
@@ -155,8 +158,8 @@ def _check_bounds(content: bytes, follows: list[bytes], members: list[Any], vote
         and len(follows) <= _HEADS
         and 1 <= len(members) <= _MEMBERS
         and all(len(label.encode()) <= _LABEL_BYTES for _, _, _, label, *_ in members)
-        and all(len(capabilities) <= _CAPABILITIES for *_, capabilities, _ in members)
-        and all(len(each.encode()) <= _CAPABILITY_BYTES for *_, capabilities, _ in members for each in capabilities)
+        and all(len(capabilities) <= _CAPABILITIES for *_, capabilities, _, _ in members)
+        and all(len(each.encode()) <= _CAPABILITY_BYTES for *_, capabilities, _, _ in members for each in capabilities)
         and all(len(vote) <= _VOTE_BYTES for vote in votes)
     )
     if not within:

@@ -33,6 +33,7 @@ from covey.core.ids import Incarnation, OperationId
 from covey.core.orders.authority import Pins, weigh_orders
 from covey.core.orders.selector import EVERYBODY
 from covey.errors import LocalError
+from covey.limits.group import FOUNDER_ALLOWANCE
 from covey.limits.history import AWAITED_US
 from tests.examples import examples
 from tests.fleet import Device
@@ -56,7 +57,9 @@ def _believed_in(trust: GroupTrust) -> tuple[object, ...]:
     held = trust.current
     assert held is not None
     heads = tuple(head.hash for head in trust.heads())
-    return held.members, held.banned, held.version, held.epoch, held.raw, trust.conflict, heads
+    left = [member.allowance for member in trust.draft(held.epoch_id, held.issuer).members]
+    assert held.mode is Mode.ADMIN_INVITES or sum(left) <= FOUNDER_ALLOWANCE, "nobody multiplies an allowance"
+    return held.members, tuple(left), held.banned, held.version, held.epoch, held.raw, trust.conflict, heads
 
 
 def _taken(manifests: Sequence[GroupManifest], chance: random.Random, settles: float) -> GroupTrust:
@@ -252,13 +255,16 @@ class _Replica:
         return [each for each in operations if each.log == Log(self.device.key, own)]
 
     def end_conflict(self) -> GroupManifest | None:
-        """Issue a manifest that follows all heads, if this device may."""
+        """Issue a manifest that follows all heads, if this device may, and can pay for it."""
         node = self.device.node
         trust = node.groups.trust(GROUP)
         if not trust.conflict or not node.groups.is_in(GROUP):
             return None
-        with self.device.store.transaction():
-            node.membership.change(GROUP, lambda draft, _: draft, self.device.now.wall_us)
+        try:
+            with self.device.store.transaction():
+                node.membership.change(GROUP, lambda draft, _: draft, self.device.now.wall_us)
+        except LocalError:
+            return None
         return trust.heads()[0]
 
 

@@ -40,6 +40,39 @@ follows several is taken: each is kept in memory, and compared with the others."
 MAXIMUM_OPEN_BYTES = 4 * MIB
 """The same in bytes; in memory a manifest takes some ten times its length."""
 
+MANIFEST_PAGE_BYTES = 4 * KIB
+"""What one page of an allowance pays for: a manifest of some 40 members."""
+
+FOUNDER_ALLOWANCE = 134_217_728
+"""Pages of manifests that a group's founder can issue or give away, 512 GiB: enough to let in 4,000 devices with
+`MEMBER_ALLOWANCE` each. No member's allowance is higher."""
+
+MEMBER_ALLOWANCE = 32_768
+"""Pages of manifests that a member gives to a device that it lets in, at most: 128 MiB, as much as others follow of the
+history of such a device and of those that come in through it. In a group of 40 that are as many manifests, in one of
+1,000 members 1,300: more than two centuries of new noise keys."""
+
+ALLOWANCE_PART = 16
+"""A member gives this part of its own allowance to a device that it lets in, at most..."""
+
+LEAST_ALLOWANCE = 512
+"""...or so many pages, if these are not more than a quarter of what it has. So devices that were let in by others that
+were let in, five times over, still have something to give; and one that the founder let in gives enough to forty."""
+
+STRANGER_ALLOWANCE = 256
+"""Pages of manifests of a device that let itself into a public group: for twenty years of new noise keys among 40."""
+
+RESERVED_REMOVALS = 4
+"""Of its allowance a member can use enough for four removals, as long as the manifest that it issues, for nothing but
+removals: so it can still remove whoever made it use up the rest."""
+
+RESERVED_PAGES = 16
+"""...and so many pages more: others may lengthen its list in the meantime by bans, labels and capabilities."""
+
+ENDING_ALLOWANCE = 128
+"""Pages below which a device leaves the end of a conflict to others, unless it has another change to make: a hostile
+member that begins conflicts does not use up its allowance."""
+
 MAXIMUM_HEADS = 16
 """Manifests that none follows, beyond which a group is in conflict, even if they all list the same: one that follows
 several names so many at most."""

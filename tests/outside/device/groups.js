@@ -7,6 +7,11 @@ const MAXIMUM_HEADS = 16
 const MAXIMUM_LISTED_BYTES = 261120
 const SELF_JOINED_MEMBERS = 900
 const KNOWN_RULES = 1
+const PAGE_BYTES = 4096
+const MEMBER_ALLOWANCE = 32768
+const STRANGER_ALLOWANCE = 256
+const RESERVED_PAGES = 16
+const RESERVED_REMOVALS = 4
 const [BAN, UNBAN, KEEP_OUT] = [0, 1, 2]
 
 const byId = list => new Map(list.map(each => [each.id, each]))
@@ -18,10 +23,11 @@ const changed = (one, other) => FIELDS.filter(field => encoded(one[field]) !== e
 
 /** {members, bans}: maps by hex key */
 const listedBy = manifest => ({ members: byId(manifest.members), bans: byId(manifest.bans) })
+/** Two lists that differ only by allowances list the same. */
 const sameState = (one, other) => {
   const text = ({ members, bans }) =>
     encoded([
-      [...members.values()].sort((a, b) => compare(a.id, b.id)).map(memberFields),
+      [...members.values()].sort((a, b) => compare(a.id, b.id)).map(member => memberFields({ ...member, allowance: 0 })),
       [...bans.values()].sort((a, b) => compare(a.id, b.id)).map(ban => [ban.target, ban.since]),
     ])
   return text(one) === text(other)
@@ -38,7 +44,30 @@ function changeOf(before, manifest) {
     .filter(member => before.members.has(member.id))
     .map(member => ({ member, fields: changed(before.members.get(member.id), member) }))
     .filter(({ fields }) => fields.length)
-  return { added, removed, banned, unbanned, altered, adds: byId(added), removes: new Set([...removed, ...banned.map(ban => ban.id)]) }
+  const [was, is] = [before.members.get(manifest.issuer), after.members.get(manifest.issuer)]
+  const spent = was && is ? was.allowance - is.allowance : 0
+  return { added, removed, banned, unbanned, altered, spent, adds: byId(added), removes: new Set([...removed, ...banned.map(ban => ban.id)]) }
+}
+
+/** *Allowances*: how many pages a manifest of that many bytes has */
+const pages = length => Math.ceil(length / PAGE_BYTES)
+/** ...how many its issuer keeps for removals */
+const reserve = length => RESERVED_PAGES + RESERVED_REMOVALS * pages(length)
+/** ...whether a member pays nothing */
+const isExempt = (mode, member) => (mode === MODES.ADMIN_INVITES || mode === MODES.PUBLIC) && member.role === 1
+/** ...whether a manifest does nothing but remove members */
+const onlyRemoves = (before, { added, removed, banned, unbanned, altered }) =>
+  removed.length > 0 && !added.length && !unbanned.length && !altered.length && banned.every(({ id }) => before.members.has(id))
+
+/** *Allowances*, of rivals: what is left to each device after all steps, in order */
+function allowancesAfter(base, steps, counting) {
+  const left = new Map([...base.members].map(([id, member]) => [id, member.allowance]))
+  for (const step of steps) {
+    const suffices = (left.get(step.issuer) ?? 0) >= step.change.spent
+    if (left.has(step.issuer)) left.set(step.issuer, Math.max(0, left.get(step.issuer) - step.change.spent))
+    if (counting.has(step)) for (const { id, allowance } of step.change.added) left.set(id, suffices ? allowance : 0)
+  }
+  return left
 }
 
 class Graph {
@@ -126,7 +155,10 @@ class Graph {
       step.change = changeOf(before, step)
     }
     const counting = new Verdict(this, base, steps).counting
-    return this.write(base, counting)
+    const state = this.write(base, counting)
+    const left = allowancesAfter(base, [...steps].sort(byVersion), counting)
+    for (const [id, member] of state.members) state.members.set(id, { ...member, allowance: Math.min(member.allowance, left.get(id) ?? 0) })
+    return state
   }
 
   write(base, counting) {
@@ -183,7 +215,7 @@ class Graph {
     return exact.sort((a, b) => compare(a.version, b.version) || compare(a.epoch, b.epoch) || compare(a.hash, b.hash)).at(-1) ?? null
   }
 
-  /** Rules 2 to 11 for one manifest that is well-formed: 'accepted', 'unchanged', or an exception. */
+  /** Rules 2 to 12 for one manifest that is well-formed: 'accepted', 'unchanged', or an exception. */
   offer(manifest) {
     if (this.entries.has(manifest.hash)) return 'unchanged'
     if (!manifest.groupId.equals(this.groupId)) throw new Refused('genesis') // 2
@@ -205,6 +237,7 @@ class Graph {
     const lowest = followed.map(entry => entry.rules).sort(compare)[0]
     if (manifest.rules < lowest) throw new Refused('rollback') // 11
     if (manifest.rules > KNOWN_RULES) throw new Refused('unsupported')
+    checkPayment(before, change, manifest) // 12
     this.take(manifest)
     return 'accepted'
   }
@@ -382,6 +415,29 @@ function checkVotes(before, manifest, { banned, unbanned }, followed) {
   }
 }
 
+/** Rule 12: *Allowances* */
+function checkPayment(before, change, manifest) {
+  const { issuer, mode, members, votes, raw } = manifest
+  const { added, removed, spent } = change
+  for (const { id, allowance } of members) {
+    if (id !== issuer && before.members.has(id) && before.members.get(id).allowance !== allowance) throw malformed('allowance')
+  }
+  const payer = before.members.get(issuer)
+  if (!payer || removed.includes(issuer)) {
+    if (votes.length) throw malformed('votes')
+    if (added.some(({ allowance }) => allowance > STRANGER_ALLOWANCE)) throw limit('allowance')
+    return
+  }
+  if (isExempt(mode, payer)) {
+    if (spent) throw malformed('allowance')
+    if (added.some(({ allowance }) => allowance > MEMBER_ALLOWANCE)) throw limit('allowance')
+    return
+  }
+  const given = added.reduce((sum, { allowance }) => sum + allowance, 0)
+  if (spent < pages(raw.length) * (1 + added.length) + given) throw limit('payment')
+  if (payer.allowance - spent < (onlyRemoves(before, change) ? 0 : reserve(raw.length))) throw limit('allowance')
+}
+
 /** Rule 9 */
 function checkEpoch({ added, removed, banned, unbanned, altered }, manifest, followed) {
   const highest = followed.map(entry => entry.epoch).sort(compare).at(-1)
@@ -433,4 +489,4 @@ function checkChain(raws) {
   return group
 }
 
-module.exports = { Graph, Group, changeOf, checkChain, compare, listedBy, sameState }
+module.exports = { Graph, Group, MEMBER_ALLOWANCE, changeOf, checkChain, compare, isExempt, listedBy, pages, sameState }

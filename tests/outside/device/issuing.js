@@ -27,7 +27,7 @@ class Issuing {
   }
 
   record({ signing, id, noise, label, capabilities, since, extensions, role = 0 }) {
-    return { signing, id, noise, name: id.slice(0, 8), label, role, capabilities: [...capabilities].sort(), since, extensions }
+    return { signing, id, noise, name: id.slice(0, 8), label, role, capabilities: [...capabilities].sort(), since, allowance: 0, extensions }
   }
 
   /** M5: a group of the mode in which everybody is equal, with nobody else in it */

@@ -89,9 +89,9 @@ function issue({ manifests: raws, seed, add, remove }) {
   const { raw } = draft(group.graph, { signing, key, id: key.toString('hex') }, (members, _, version) => {
     members.delete(remove)
     const record = add && { signing: hex(add[0]), id: add[0], noise: hex(add[1]), name: add[0].slice(0, 8), label: 'new', role: 0, capabilities: [] }
-    if (add) members.set(add[0], { ...record, since: version, extensions: new Map() })
+    if (add) members.set(add[0], { ...record, since: version, allowance: 0, extensions: new Map() })
   }, Buffer.alloc(32, 7))
-  return raw.toString('hex')
+  return outcome(() => (group.offer(raw), raw.toString('hex'))) // `limit` where its allowance does not suffice
 }
 
 /** The state of a checkpoint whose `covers` is the last of these operations */

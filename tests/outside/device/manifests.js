@@ -10,6 +10,7 @@ const {
 const MAXIMUM_MANIFEST_BYTES = 262144
 const MAXIMUM_MEMBERS = 1000
 const MAXIMUM_ANNOUNCEMENT_BYTES = 128
+const FOUNDER_ALLOWANCE = 134217728
 const MODES = { ONE_TO_ONE: 0, ADMIN_INVITES: 1, INVITES_ONLY: 2, PUBLIC: 3, PERSONAL: 4 }
 const hexOf = bytes => bytes.toString('hex')
 const hashOf = manifest => blake2b(manifest, 'covey/1 gm hash')
@@ -18,18 +19,19 @@ const byCodePoint = (one, other) => Buffer.compare(Buffer.from(one), Buffer.from
 
 function readMember(value) {
   const capabilities = list(text(32), 8)
-  const shapes = [key, key, text(8), text(64), integer(0, 1), capabilities, uint63]
+  const shapes = [key, key, text(8), text(64), integer(0, 1), capabilities, uint63, integer(0, FOUNDER_ALLOWANCE)]
   const [fields, extensions] = structure(value, shapes, { bound: MAXIMUM_ANNOUNCEMENT_BYTES })
-  const [signing, noise, name, label, role, able, since] = fields
+  const [signing, noise, name, label, role, able, since, allowance] = fields
   const { rules } = announcement(extensions)
   ascending(able, byCodePoint)
-  return { signing, noise, name, label, role, capabilities: able, since: BigInt(since), extensions, rules, id: hexOf(signing) }
+  const id = hexOf(signing)
+  return { signing, noise, name, label, role, capabilities: able, since: BigInt(since), allowance: Number(allowance), extensions, rules, id }
 }
 
 /** A member's record as it stands in a document */
 function memberFields(member) {
-  const { signing, noise, name, label, role, capabilities, since, extensions } = member
-  return [signing, noise, name, label, role, capabilities, since, ...(extensions.size ? [extensions] : [])]
+  const { signing, noise, name, label, role, capabilities, since, allowance, extensions } = member
+  return [signing, noise, name, label, role, capabilities, since, allowance, ...(extensions.size ? [extensions] : [])]
 }
 
 function readBan(value) {
@@ -75,6 +77,7 @@ function checkAlone(manifest, prev) {
     const admin = mode === MODES.INVITES_ONLY || mode === MODES.PERSONAL ? 0 : 1
     if (members.length > 1 || founder.id !== issuer || founder.role !== admin) throw malformed('genesis')
     if (bans.length || votes.length || epoch !== 1n) throw malformed('genesis')
+    if (founder.allowance !== FOUNDER_ALLOWANCE) throw malformed('allowance') // M9
   }
   if ([...members, ...bans].some(({ since }) => since < 1n || since > version)) throw malformed('since') // M6
   if ((invited !== null) !== (mode === MODES.ONE_TO_ONE)) throw malformed('invited') // M7
@@ -107,4 +110,4 @@ function readRevoke(bytes) {
   return { groupId, epoch: BigInt(epoch), version: BigInt(version), targets: targets.map(hexOf), issuer: hexOf(issuer) }
 }
 
-module.exports = { MAXIMUM_MEMBERS, MODES, hexOf, memberFields, readManifest, readRevoke, readVote, writeManifest }
+module.exports = { FOUNDER_ALLOWANCE, MAXIMUM_MEMBERS, MODES, hexOf, memberFields, readManifest, readRevoke, readVote, writeManifest }

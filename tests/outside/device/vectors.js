@@ -241,10 +241,12 @@ function checkGroupManifests() {
   for (const entry of [...file.manifests, ...file.refused]) {
     count.entry(entry, () => readManifest(octets(entry, 'bytes')), found => [
       [writeManifest(seedOf(file, found.issuer), found), found.hash, found.groupId, found.version, found.prev, found.mode, found.invited,
-        found.members.map(member => [member.id, member.noise, member.name, member.label, member.role, member.capabilities, member.since]),
+        found.members.map(member => [member.id, member.noise, member.name, member.label, member.role, member.capabilities, member.since,
+          member.allowance]),
         found.epoch, found.epochId, found.votes, found.issuer],
       [octets(entry, 'bytes'), entry.hash, entry.group_id, entry.version, entry.prev, entry.mode, entry.invited,
-        entry.members.map(each => [each.signing_public, each.noise_public, each.name, each.label, each.role, each.capabilities, each.since]),
+        entry.members.map(each => [each.signing_public, each.noise_public, each.name, each.label, each.role, each.capabilities, each.since,
+          each.allowance]),
         entry.epoch, entry.epoch_id, entry.votes, entry.issuer],
     ])
   }
@@ -271,8 +273,12 @@ function checkGroupManifests() {
       const expectedNoise = entry.noise && [
         readManifest(named.get(entry.noise.as_in)).members.find(member => member.id === publicKey(file, entry.noise.device)).noise,
       ]
+      const left = Object.keys(entry.allowances ?? {}).map(name => [name, state.members.get(publicKey(file, name)).allowance])
       const conflict = Boolean(group.graph) && group.graph.current() === null
-      return [[outcomes, members, conflict, noise], [entry.offers.map(each => each.outcome), entry.members, entry.conflict, expectedNoise]]
+      return [
+        [outcomes, members, conflict, noise, left],
+        [entry.offers.map(each => each.outcome), entry.members, entry.conflict, expectedNoise, Object.entries(entry.allowances ?? {})],
+      ]
     })
   }
   for (const entry of file.chains) count.entry(entry, () => checkChain(entry.chain.map(name => named.get(name))))

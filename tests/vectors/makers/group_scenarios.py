@@ -13,11 +13,12 @@ def _scenario(
     members: str | None = None,
     conflict: bool = False,
     noise: tuple[str, str] | None = None,
+    allowances: dict[str, int] | None = None,
 ) -> Any:
     """`held`: what the device holds at first. `join`: (inviter, device) where it has asked to join instead.
 
     `members`: who is in the group at the end, and whether the heads still contradict each other. `noise`: a device
-    whose noise key is at the end what a manifest lists.
+    whose noise key is at the end what a manifest lists. `allowances`: what is left to some members at the end.
     """
     return {
         "name": name,
@@ -27,6 +28,7 @@ def _scenario(
         "members": members.split() if members is not None else None,
         "conflict": conflict,
         "noise": {"device": noise[0], "as_in": noise[1]} if noise else None,
+        "allowances": allowances,
     }
 
 
@@ -350,6 +352,78 @@ def _modes() -> list[Any]:
     ]
 
 
+def _payments() -> list[Any]:
+    return [
+        _scenario(
+            "rule 12: a label",
+            ("bob pays nothing", "limit"),
+            ("bob takes a page", "limit"),
+            ("bob pays with carol's allowance", "malformed"),
+            ("bob pays for his label", "accepted"),
+            held="with carol",
+            allowances={"bob": 30_717, "carol": 2_048},
+        ),
+        _scenario(
+            "rule 12: an addition",
+            ("bob pays for one page of two", "limit"),
+            ("bob gives what he keeps", "limit"),
+            ("bob gives a page", "accepted"),
+            held="with carol",
+            allowances={"bob": 30_715, "mallory": 1},
+        ),
+        _scenario(
+            "rule 12: what only removals may use",
+            ("bob is poor", "accepted"),
+            ("poor bob changes his label", "limit"),
+            ("poor bob keeps mallory out", "limit"),
+            ("poor bob removes carol for nothing", "limit"),
+            ("poor bob removes carol", "accepted"),
+            held="with carol",
+            allowances={"bob": 19},
+        ),
+        _scenario(
+            "rule 12: leaving is free",
+            ("bob is poor", "accepted"),
+            ("poor bob leaves", "accepted"),
+            held="with carol",
+            members="alice carol",
+        ),
+        _scenario("rule 12: who leaves carries no votes", ("bob leaves with votes", "malformed"), held="with carol"),
+        _scenario(
+            "rule 12: of rivals that give the same twice, the first by hash gives it",
+            ("bob gives all to carol", "accepted"),
+            ("bob gives all to mallory", "accepted"),
+            held="with bob",
+            members="alice bob carol mallory",
+            conflict=True,
+            allowances={"bob": 0, "carol": 0, "mallory": 32_746},
+        ),
+        _scenario(
+            "rule 12: admins pay nothing",
+            ("admins: bob pays", "malformed"),
+            ("admins: bob gives too much", "limit"),
+            ("admins: bob changes his label", "accepted"),
+            held="admins: with mallory",
+        ),
+        _scenario("rule 12: what admins give", ("admins: bob gives the most", "accepted"), held="admins: with mallory"),
+        _scenario(
+            "rule 12: members pay where there are admins",
+            ("admins: mallory does not pay", "limit"),
+            ("admins: mallory changes her label", "accepted"),
+            held="admins: with mallory",
+            allowances={"mallory": 32_767},
+        ),
+        _scenario(
+            "rule 12: strangers",
+            ("public: bob takes too much", "limit"),
+            ("public: bob comes with votes", "malformed"),
+            ("public: bob lets himself in", "accepted"),
+            held="public: genesis",
+            allowances={"bob": 256},
+        ),
+    ]
+
+
 def make() -> list[Any]:
     """Return the scenarios."""
-    return [*_rules(), *_conflicts(), *_rotations(), *_modes()]
+    return [*_rules(), *_conflicts(), *_rotations(), *_modes(), *_payments()]

@@ -19,7 +19,15 @@ from covey.core.group.manifest import (
     sign_manifest,
 )
 from covey.core.group.policy import Action, sign_vote
+from covey.core.group.trust import GroupTrust
 from covey.core.ids import GroupId, ManifestHash, NoisePublic
+from covey.limits.group import (
+    FOUNDER_ALLOWANCE,
+    MEMBER_ALLOWANCE,
+    RESERVED_PAGES,
+    RESERVED_REMOVALS,
+    STRANGER_ALLOWANCE,
+)
 from tests.vectors.makers import group_scenarios, rivals
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, MALLORY, cbor, flip, identity, keys, seeded
 
@@ -46,18 +54,20 @@ def _founded(creator: Identity, group_id: GroupId = GROUP_ID, mode: Mode = Mode.
 
 
 def _ending(issuer: Identity, rivals: list[GroupManifest], like: GroupManifest, secret: bytes) -> GroupManifest:
-    """The manifest that follows rivals and lists what `like` lists."""
-    return sign_manifest(
-        replace(
-            like,
-            version=max(each.version for each in rivals) + 1,
-            prev=tuple(sorted(each.hash for each in rivals)),
-            epoch=max(each.epoch for each in rivals) + 1,
-            epoch_id=secret_id(secret),
-            votes=(),
-        ),
-        issuer,
-    )
+    """The manifest that follows rivals, lists what `like` lists, and is paid for."""
+    trust = GroupTrust(GROUP_ID, WITH_CAROL)
+    for rival in rivals:
+        trust.offer(rival)
+    draft = trust.draft(secret_id(secret), issuer.signing_public)
+    members = tuple(draft.member(each.keys.signing_public) or each for each in like.members)
+    return sign_manifest(replace(draft, members=members), issuer)
+
+
+def _unpaid(draft: GroupManifest, issuer: Identity, **allowances: int) -> GroupManifest:
+    """Sign a draft as it is, except for these allowances, by name."""
+    by_key = {identity(name).signing_public: left for name, left in allowances.items()}
+    members = [replace(each, allowance=by_key.get(each.keys.signing_public, each.allowance)) for each in draft.members]
+    return sign_manifest(replace(draft, members=tuple(members), before=None), issuer)
 
 
 GENESIS = _founded(ALICE, label="workshop")
@@ -68,7 +78,7 @@ FORMER = sign_manifest(WITHOUT_BOB.adding(_member(MALLORY)), BOB)
 """By Bob, who was removed."""
 STRANGER = sign_manifest(WITH_BOB.adding(_member(MALLORY)), MALLORY)
 WITH_BOARD = sign_manifest(WITH_BOB.adding(_member(CAROL, "pump", capabilities=(BOARD,))), ALICE)
-BY_BOARD = sign_manifest(WITH_BOARD.removing(ALICE.signing_public, secret_id(_SECOND)), CAROL)
+BY_BOARD = _unpaid(WITH_BOARD.removing(ALICE.signing_public, secret_id(_SECOND)), CAROL)
 OTHER_GROUP = _founded(ALICE, GroupId(seeded("other group")))
 STOLEN_GENESIS = _founded(MALLORY)
 SKIPPING = sign_manifest(replace(WITH_CAROL, version=4), BOB)
@@ -88,7 +98,7 @@ OTHERS_KEY = sign_manifest(
     CAROL,
 )
 _NEW_KEYS = [
-    replace(BOB.keys, noise_public=NoisePublic(crypto.scalar_base(seeded(f"bob noise {place}")))) for place in (2, 3)
+    replace(BOB.keys, noise_public=NoisePublic(crypto.scalar_base(seeded(f"bob noise {place}")))) for place in (3, 4)
 ]
 ROTATION, ROTATION_REPEATED = (
     sign_manifest(WITH_CAROL.changing(replace(_listed(WITH_CAROL, BOB), keys=keys)), BOB) for keys in _NEW_KEYS
@@ -199,7 +209,53 @@ PUBLIC_BOB = sign_manifest(PUBLIC_GENESIS.adding(_member(BOB)), BOB)
 PUBLIC_ADMIN = sign_manifest(PUBLIC_GENESIS.adding(_member(BOB, role=Role.ADMIN)), BOB)
 PUBLIC_OTHER = sign_manifest(PUBLIC_GENESIS.adding(_member(CAROL)), BOB)
 
-_ALL = {
+
+# What a manifest costs.
+def _label(before: GroupManifest, device: Identity, label: str = "x") -> GroupManifest:
+    return before.changing(replace(_listed(before, device), label=label))
+
+
+_LEFT = _listed(WITH_CAROL, BOB).allowance
+_RESERVE = RESERVED_PAGES + RESERVED_REMOVALS
+_CARRIES_VOTES = replace(WITH_CAROL.removing(BOB.signing_public, secret_id(_SECOND)), votes=(b"x",))
+POOR_BOB = _unpaid(_label(WITH_CAROL, BOB), BOB, bob=_RESERVE)
+"""Bob pays more than he must, and keeps just what only removals may use."""
+_GIFT = _listed(WITH_BOB, BOB).allowance - 2 - _RESERVE
+PAYMENTS = {
+    "bob pays nothing": _unpaid(_label(WITH_CAROL, BOB), BOB),
+    "bob takes a page": _unpaid(_label(WITH_CAROL, BOB), BOB, bob=_LEFT + 1),
+    "bob pays for his label": _unpaid(_label(WITH_CAROL, BOB), BOB, bob=_LEFT - 1),
+    "bob pays with carol's allowance": _unpaid(_label(WITH_CAROL, BOB), BOB, bob=_LEFT - 1, carol=1),
+    "bob pays for one page of two": _unpaid(WITH_CAROL.adding(_member(MALLORY)), BOB, bob=_LEFT - 1),
+    "bob gives what he keeps": _unpaid(WITH_CAROL.adding(_member(MALLORY)), BOB, bob=_LEFT - 2, mallory=1),
+    "bob gives a page": _unpaid(WITH_CAROL.adding(_member(MALLORY)), BOB, bob=_LEFT - 3, mallory=1),
+    "bob is poor": POOR_BOB,
+    "poor bob changes his label": _unpaid(_label(POOR_BOB, BOB, "y"), BOB, bob=_RESERVE - 1),
+    "poor bob removes carol": _unpaid(
+        POOR_BOB.removing(CAROL.signing_public, secret_id(_SECOND)), BOB, bob=_RESERVE - 1
+    ),
+    "poor bob removes carol for nothing": _unpaid(POOR_BOB.removing(CAROL.signing_public, secret_id(_SECOND)), BOB),
+    "poor bob keeps mallory out": _unpaid(
+        POOR_BOB.banning(MALLORY.signing_public, secret_id(_SECOND)), BOB, bob=_RESERVE - 1
+    ),
+    "poor bob leaves": _unpaid(POOR_BOB.removing(BOB.signing_public, secret_id(_SECOND)), BOB),
+    "bob leaves with votes": _unpaid(_CARRIES_VOTES, BOB),
+    "bob gives all to mallory": _unpaid(WITH_BOB.adding(_member(MALLORY)), BOB, bob=_RESERVE, mallory=_GIFT),
+    "bob gives all to carol": _unpaid(WITH_BOB.adding(_member(CAROL)), BOB, bob=_RESERVE, carol=_GIFT),
+    "admins: bob pays": _unpaid(_label(ADMINS_MALLORY, BOB), BOB, bob=1),
+    "admins: bob changes his label": _unpaid(_label(ADMINS_MALLORY, BOB), BOB),
+    "admins: mallory does not pay": _unpaid(_label(ADMINS_MALLORY, MALLORY), MALLORY),
+    "admins: mallory changes her label": sign_manifest(_label(ADMINS_MALLORY, MALLORY), MALLORY),
+    "admins: bob gives too much": _unpaid(
+        ADMINS_MALLORY.adding(_member(identity("dave"))), BOB, dave=MEMBER_ALLOWANCE + 1
+    ),
+    "admins: bob gives the most": _unpaid(ADMINS_MALLORY.adding(_member(identity("dave"))), BOB, dave=MEMBER_ALLOWANCE),
+    "public: bob takes too much": _unpaid(PUBLIC_GENESIS.adding(_member(BOB)), BOB, bob=STRANGER_ALLOWANCE + 1),
+    "public: bob comes with votes": _unpaid(replace(PUBLIC_GENESIS.adding(_member(BOB)), votes=(b"x",)), BOB),
+}
+"""By what their issuers do."""
+
+_ALL = PAYMENTS | {
     "genesis": GENESIS,
     "with bob": WITH_BOB,
     "with carol": WITH_CAROL,
@@ -311,7 +367,7 @@ def _with_member(**changed: object) -> list[object]:
     """A genesis whose only member is changed."""
     fields = dict(
         zip(
-            ("signing", "noise", "name", "label", "role", "capabilities", "since"),
+            ("signing", "noise", "name", "label", "role", "capabilities", "since", "allowance"),
             GENESIS.members[0].to_wire(),
             strict=True,
         )
@@ -355,6 +411,10 @@ def _refused() -> list[tuple[str, str, bytes]]:
         ("rule 6: a member of the future", "malformed", _signed(_with_member(since=2))),
         ("rule 6: a member of before the group", "malformed", _signed(_with_member(since=0))),
         ("rule 6: a ban of the future", "malformed", _signed(_document(banned=[[low, 3]]))),
+        ("rule 8: a founder with less", "malformed", _signed(_with_member(allowance=FOUNDER_ALLOWANCE - 1))),
+        ("rule 8: a founder with more", "malformed", _signed(_with_member(allowance=FOUNDER_ALLOWANCE + 1))),
+        ("an allowance below 0", "malformed", _signed(_with_member(allowance=-1))),
+        ("no allowance", "malformed", _signed(_with_member(allowance=None))),
         ("rule 7: one-to-one with nobody", "malformed", _signed(_document(mode=0))),
         ("rule 7: one-to-one with oneself", "malformed", _signed(_alone(mode=0, role=1, invited=ALICE))),
         ("rule 7: invited where all are", "malformed", _signed(_document(invited=BOB.signing_public))),
@@ -409,6 +469,7 @@ def _describe(name: str, manifest: GroupManifest) -> dict[str, Any]:
                 "role": int(each.role),
                 "capabilities": list(each.capabilities),
                 "since": each.since,
+                "allowance": each.allowance,
             }
             for each in manifest.members
         ],

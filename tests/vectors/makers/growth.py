@@ -12,6 +12,7 @@ from covey.core.history.bodies import Note
 from covey.core.ids import LinkSeq
 from covey.core.wire.message import Acknowledgement, MessageType
 from covey.core.wire.sequences import SequenceSet
+from covey.limits.group import FOUNDER_ALLOWANCE
 from tests.vectors.makers.cast import ALICE, BOB, CAROL, GROUP_ID, INCARNATION, NOW_US, cbor, keys, seeded
 
 _ODD: dict[object, object] = {1001: "what a newer device adds"}
@@ -49,7 +50,7 @@ _GENESIS = _founded()
 
 def _structures() -> dict[str, tuple[str | None, list[Any]]]:
     """Return fields by the name of their structure, with the domain by which they are signed, None where not."""
-    member = Member(ALICE.keys, "a").to_wire()
+    member = _GENESIS.members[0].to_wire()
     document = [1, GROUP_ID, 1, [], 2, None, [member], [], 1, _GENESIS.epoch_id, [], ALICE.signing_public]
     note = Note("text/plain", b"hello").to_wire()
     log = [ALICE.signing_public, INCARNATION, 1, None]
@@ -118,7 +119,8 @@ def _announcing(device: Identity, **said: Any) -> Member:
 def _trust() -> list[dict[str, Any]]:
     """Return what a device that knows rules of version 1 alone makes of manifests that follow one that it holds."""
     alice, bob = (_announcing(each, features=[1, 2, 3], rules=9) for each in (ALICE, BOB))
-    founded = sign_manifest(replace(_GENESIS, members=(alice,), raw=b""), ALICE)
+    founder = replace(alice, allowance=FOUNDER_ALLOWANCE)
+    founded = sign_manifest(replace(_GENESIS, members=(founder,), raw=b""), ALICE)
     both = sign_manifest(founded.adding(bob), ALICE)
     carol = sign_manifest(both.adding(_announcing(CAROL)), ALICE)
 

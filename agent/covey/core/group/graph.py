@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from covey.core.group.allowance import spent_by
 from covey.core.group.manifest import GroupManifest
 from covey.core.group.resolver import Change, GroupState, Step
 from covey.core.group.rules import JudgingRules, judging
@@ -112,7 +113,8 @@ class ManifestGraph:
     ) -> None:
         """Hold a manifest that follows some that are held, by the change that it makes to the state before."""
         bit, past, named = 1 << self._bits, past_of(parents), tuple(parent.bit for parent in parents)
-        step = Step(manifest.hash, manifest.version, manifest.issuer, bit, past, named, before, change)
+        spent = spent_by(manifest.issuer, before, state)
+        step = Step(manifest.hash, manifest.version, manifest.issuer, bit, past, named, before, change, spent)
         self._place(HeldManifest(manifest, manifest.hash, state, bit, past, step))
         self._tips[manifest.issuer] = [*self.unknown_tips(manifest.issuer, past), self._held[manifest.hash]]
 

@@ -2,8 +2,8 @@
 
 A manifest is `[signature64, document]`. `document` is the exact bytes of `[1, group_id, version, prev, mode, invited,
 members, banned, epoch, epoch_id, votes, issuer]`; each member is `[signing_pub, noise_pub, name, label, role,
-capabilities, since]`, sorted by signing key. Document and member may end with an extension map. `trust.py` decides
-which manifest may follow which; this module checks one document by itself:
+capabilities, since, allowance]`, sorted by signing key. Document and member may end with an extension map. `trust.py`
+decides which manifest may follow which; this module checks one document by itself:
 
     1. The signature verifies under the issuer's key, over the exact bytes with a domain tag (000.05).
     2. Version 1 has no `prev`. Every later version names the hashes of the manifests that it follows, sorted: one, or
@@ -15,7 +15,8 @@ which manifest may follow which; this module checks one document by itself:
     6. `since` is the version that added the member or the ban, so it is at most the manifest's own version. `epoch_id`
        is the hash of the epoch's secret, so a member that passes the secret on cannot change it.
     7. Only a one-to-one group names the one device that it is for (003.07).
-    8. If the version of the judging rules is above 1, every member announces that it supports that version (`RULES`).
+    8. The founder's allowance in a genesis is `FOUNDER_ALLOWANCE` (`allowance.py`).
+    9. If the version of the judging rules is above 1, every member announces that it supports that version (`RULES`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ from covey.core.wire import cbor
 from covey.core.wire.announcement import FEATURES, KNOWN_RULES, announced, check_announcement, read_rules_version
 from covey.errors import LimitError, LocalError, MalformedError
 from covey.limits.group import (
+    ALLOWANCE_PART,
+    FOUNDER_ALLOWANCE,
+    LEAST_ALLOWANCE,
+    MANIFEST_PAGE_BYTES,
     MAXIMUM_CAPABILITIES,
     MAXIMUM_CAPABILITY_BYTES,
     MAXIMUM_HEADS,
@@ -38,8 +43,12 @@ from covey.limits.group import (
     MAXIMUM_LISTED_BYTES,
     MAXIMUM_MANIFEST_BYTES,
     MAXIMUM_MEMBERS,
+    MEMBER_ALLOWANCE,
     REMEMBERED_MANIFEST_BYTES,
     REMEMBERED_MANIFESTS,
+    RESERVED_PAGES,
+    RESERVED_REMOVALS,
+    STRANGER_ALLOWANCE,
 )
 
 _DOMAIN = b"covey/1 group manifest"
@@ -98,6 +107,9 @@ class Member:
     since: int = 1
     extensions: bytes = b""
     """What the device says of its build: an encoded extension map, kept whole, with what this build does not know."""
+    allowance: int = field(default=0, compare=False)
+    """How many pages of manifests the member can still issue (`allowance.py`). Two records that differ only by it list
+    the same: who ends a conflict pays for that, and a rival end of it lists what the other one paid."""
 
     @property
     def features(self) -> frozenset[int] | None:
@@ -128,6 +140,7 @@ class Member:
         headers = 1 + 2 * cbor.head_bytes(KEY_BYTES) + cbor.head_bytes(8) + 1 + cbor.head_bytes(len(self.capabilities))
         lengths = [len(each.encode()) for each in texts]
         headers += sum(map(cbor.head_bytes, lengths)) + cbor.head_bytes(self.since)
+        headers += cbor.head_bytes(self.allowance)
         return headers + 2 * KEY_BYTES + 8 + sum(lengths) + len(self.extensions)
 
     def to_wire(self) -> list[object]:
@@ -141,6 +154,7 @@ class Member:
             int(self.role),
             list(self.capabilities),
             self.since,
+            self.allowance,
             *([announced(self.extensions)] if self.extensions else []),
         ]
 
@@ -153,7 +167,7 @@ class Member:
         """
         fields, extensions = cbor.split_extensions(value)
         check_announcement(extensions)
-        signing_public, noise_public, name, label, role, capabilities, since = cbor.record(
+        signing_public, noise_public, name, label, role, capabilities, since, allowance = cbor.record(
             fields, "member", *_MEMBER_READERS
         )
         if name != device_name(signing_public):
@@ -164,7 +178,8 @@ class Member:
         if role not in Role.__members__.values():
             raise MalformedError(f"role {role}: a newer Covey?")
         said = cbor.encode(extensions) if extensions else b""
-        return cls(DeviceKeys(signing_public, noise_public), label, Role(role), capabilities, since, said)
+        keys = DeviceKeys(signing_public, noise_public)
+        return cls(keys, label, Role(role), capabilities, since, said, allowance)
 
 
 _MEMBER_READERS = (
@@ -175,6 +190,7 @@ _MEMBER_READERS = (
     cbor.uint(255),
     cbor.many(cbor.text(MAXIMUM_CAPABILITY_BYTES), MAXIMUM_CAPABILITIES),
     cbor.uint(),
+    cbor.uint(FOUNDER_ALLOWANCE),
 )
 
 
@@ -222,6 +238,8 @@ class GroupManifest:
     raw: bytes = field(default=b"", repr=False)
     rules: int = 1
     """The version of the rules by which what follows it is judged."""
+    before: GroupManifest | None = field(default=None, repr=False, compare=False)
+    """Of a draft: what the group is before its changes, which its issuer pays for when it signs."""
 
     @cached_property
     def hash(self) -> ManifestHash:
@@ -231,6 +249,10 @@ class GroupManifest:
     def member(self, signing_public: DeviceKey) -> Member | None:
         """Return the member with that signing key."""
         return self._members_by_key.get(signing_public)
+
+    def lists(self, member: Member) -> bool:
+        """Say whether a device is a member."""
+        return member.keys.signing_public in self._members_by_key
 
     @cached_property
     def _members_by_key(self) -> dict[DeviceKey, Member]:
@@ -256,7 +278,11 @@ class GroupManifest:
         """Return the unsigned next version, unchanged so far; a draft returns itself."""
         if not self.raw:
             return self
-        return replace(self, version=self.version + 1, prev=(self.hash,), votes=(), raw=b"")
+        return replace(self, version=self.version + 1, prev=(self.hash,), votes=(), raw=b"").begun()
+
+    def begun(self) -> GroupManifest:
+        """Return an unsigned manifest as a draft, whose changes from here on its issuer pays for."""
+        return replace(self, before=replace(self, before=None))
 
     def adding(self, member: Member) -> GroupManifest:
         """Return the draft with one member more.
@@ -332,8 +358,10 @@ class GroupManifest:
             LocalError: no such member, or another member has the noise key.
         """
         draft = self.draft()
-        if draft.member(member.keys.signing_public) is None:
+        present = draft.member(member.keys.signing_public)
+        if present is None:
             raise LocalError(f"device {member.name} is not a member")
+        member = replace(member, allowance=present.allowance)
         rest = tuple(each for each in draft.members if each.keys.signing_public != member.keys.signing_public)
         if any(each.keys.noise_public == member.keys.noise_public for each in rest):
             raise LocalError("another member uses that noise key")
@@ -350,7 +378,9 @@ def _fitting(draft: GroupManifest) -> GroupManifest:
     Raises:
         LocalError: it would be longer than anybody accepts.
     """
-    if len(_document(draft, draft.issuer)) + _SIGNATURE_OVERHEAD > MAXIMUM_LISTED_BYTES:
+    newcomers = [] if draft.before is None else [each for each in draft.members if not draft.before.lists(each)]
+    to_give = (cbor.head_bytes(MEMBER_ALLOWANCE) - cbor.head_bytes(0)) * len(newcomers)
+    if len(_document(draft, draft.issuer)) + _SIGNATURE_OVERHEAD + to_give > MAXIMUM_LISTED_BYTES:
         raise LocalError(f"the group manifest would exceed {MAXIMUM_LISTED_BYTES} bytes", hint="use shorter labels")
     return draft
 
@@ -367,8 +397,8 @@ def genesis(
     `epoch_id` is that of the first epoch's secret (`secret_id`); `invited` is the signing key of the other device of a
     one-to-one group.
     """
-    if mode not in EQUAL_MODES:
-        creator = replace(creator, role=Role.ADMIN)
+    role = creator.role if mode in EQUAL_MODES else Role.ADMIN
+    creator = replace(creator, role=role, allowance=FOUNDER_ALLOWANCE)
     return GroupManifest(group_id, 1, (), mode, invited, (creator,), (), 1, epoch_id, (), creator.keys.signing_public)
 
 
@@ -383,10 +413,80 @@ def secret_id(secret: bytes) -> EpochId:
 
 
 def sign_manifest(manifest: GroupManifest, identity: Identity) -> GroupManifest:
-    """Return the manifest issued and signed by `identity`."""
+    """Return the manifest issued and signed by `identity`, which pays for a draft (`allowance.py`).
+
+    Raises:
+        LocalError: the issuer's allowance does not suffice.
+    """
+    if manifest.before is not None:
+        manifest = _paid(manifest, manifest.before, identity.signing_public)
     document = _document(manifest, identity.signing_public)
     raw = cbor.encode([crypto.sign(_DOMAIN, document, identity), document])
-    return replace(manifest, issuer=identity.signing_public, raw=raw)
+    return replace(manifest, issuer=identity.signing_public, raw=raw, before=None)
+
+
+def pages(length: int) -> int:
+    """Return how many pages a manifest of that many bytes takes of its issuer's allowance."""
+    return -(-length // MANIFEST_PAGE_BYTES)
+
+
+def reserve(length: int) -> int:
+    """Return the allowance that only removals may use, where a manifest has that many bytes: for several of these."""
+    return RESERVED_PAGES + RESERVED_REMOVALS * pages(length)
+
+
+def part_of(allowance: int, newcomers: int) -> int:
+    """Return how much of its allowance a member gives to each of the devices that a manifest lets in: a quarter to all
+    of them at most."""
+    quarter = allowance // (4 * max(1, newcomers))
+    return min(MEMBER_ALLOWANCE, quarter, max(allowance // ALLOWANCE_PART, LEAST_ALLOWANCE))
+
+
+def is_exempt(mode: Mode, member: Member) -> bool:
+    """Say whether a member's manifests cost it nothing: an admin's, in a mode that has admins."""
+    return mode in {Mode.ADMIN_INVITES, Mode.PUBLIC} and member.role is Role.ADMIN
+
+
+def _paid(manifest: GroupManifest, before: GroupManifest, issuer: DeviceKey) -> GroupManifest:
+    """Return a draft with its issuer's allowance after it, and with what the issuer gives to those that it lets in.
+
+    Raises:
+        LocalError: the allowance does not suffice.
+    """
+    was = before.member(issuer)
+    if manifest.member(issuer) is None:  # it leaves
+        return manifest
+    members = {member.keys.signing_public: member for member in manifest.members}
+    newcomers = [key for key, member in members.items() if not before.lists(member)]
+    left = was.allowance if was is not None else 0
+    exempt = was is not None and is_exempt(manifest.mode, was)
+    part = STRANGER_ALLOWANCE if was is None else MEMBER_ALLOWANCE if exempt else part_of(left, len(newcomers))
+    for key in newcomers:
+        given = 0 if members[key].is_board else part
+        members[key] = replace(members[key], allowance=given)
+        left -= given
+    manifest = _with_members(manifest, tuple(members.values()))
+    if was is None or exempt:
+        return manifest
+    length = len(_document(manifest, issuer)) + _SIGNATURE_OVERHEAD
+    left -= pages(length) * (1 + len(newcomers))
+    if left < (0 if _only_removes(manifest, before) else reserve(length)):
+        raise LocalError(
+            "this device has used up its allowance of changes to the group",
+            hint="the group's founder can remove this device and invite it again",
+        )
+    return _with_members(manifest, tuple({**members, issuer: replace(members[issuer], allowance=left)}.values()))
+
+
+def _only_removes(manifest: GroupManifest, before: GroupManifest) -> bool:
+    """Return whether a draft removes members, and changes nothing else."""
+    bans = [ban for ban in manifest.banned if ban not in before.banned]
+    return (
+        len(manifest.members) < len(before.members)
+        and all(member == before.member(member.keys.signing_public) for member in manifest.members)
+        and all(before.member(ban.signing_public) is not None for ban in bans)
+        and len(manifest.banned) == len(before.banned) + len(bans)
+    )
 
 
 def _document(manifest: GroupManifest, issuer: DeviceKey) -> bytes:
@@ -506,5 +606,7 @@ def _check_genesis(manifest: GroupManifest) -> None:
     admin = manifest.members[0].role is Role.ADMIN
     if manifest.banned or manifest.votes or manifest.epoch != 1 or admin != (manifest.mode not in EQUAL_MODES):
         raise MalformedError("a genesis must have no bans, epoch 1, and the creator's role in its mode")
+    if manifest.members[0].allowance != FOUNDER_ALLOWANCE:
+        raise MalformedError(f"a founder's allowance is {FOUNDER_ALLOWANCE}")
     if manifest.invited == manifest.issuer:
         raise MalformedError("a one-to-one group must be for two devices")

@@ -25,6 +25,9 @@ docs/protocol/groups.md, section 35, *Rivals*, has the rules as pseudo-code:
     5. Additions and records (label, role, capabilities, noise key, announcement) apply field by field, in the order of
        version, then hash. Skipped are: a noise key that another member has at that point; and any addition, record or
        ban that would make the group too large for the manifest that ends the conflict. So every outcome can be signed.
+    6. Each step takes from its issuer's allowance what it takes by itself, in the order of version, then hash, whether
+       it counts or is void. Where the allowance does not suffice for the step, nothing is left of it, and the step
+       gives nothing to those that it adds (`allowance.py`). So rivals of one issuer multiply nothing.
 
 The sender of rivals chooses their number N, so the cost must not grow with N squared: an index by added or removed
 device finds the steps that matter to a step, and sets of steps are bits of one integer.
@@ -126,6 +129,8 @@ class Step:
     parents: tuple[int, ...]
     before: GroupState
     change: Change
+    spent: int = 0
+    """What its issuer's allowance falls by."""
 
     def concurrent(self, other: Step) -> bool:
         """Say whether neither knew of the other."""
@@ -138,7 +143,26 @@ def resolve(base: GroupState, steps: Iterable[Step]) -> GroupState:
     futures = _futures(ordered)
     counting = _Counting(base, ordered, futures).steps()
     banned = _banned(base, counting, futures)
-    return GroupState(_Writing(base, counting, banned).members, banned)
+    members = _Writing(base, counting, banned).members
+    left = _allowances(base, ordered, sum(step.bit for step in counting))
+    return GroupState({key: _with_allowance(member, left.get(key, 0)) for key, member in members.items()}, banned)
+
+
+def _allowances(base: GroupState, steps: Sequence[Step], counted: int) -> dict[DeviceKey, int]:
+    """Return what is left of the members' allowances (rule 6)."""
+    left = {key: member.allowance for key, member in base.members.items()}
+    for step in steps:
+        suffices = left.get(step.issuer, 0) >= step.spent
+        if step.issuer in left:
+            left[step.issuer] = max(0, left[step.issuer] - step.spent)
+        if step.bit & counted:
+            left |= {key: member.allowance if suffices else 0 for key, member in step.change.added.items()}
+    return left
+
+
+def _with_allowance(member: Member, left: int) -> Member:
+    """Return a record that is not longer: what a step gives that did not write it may be more."""
+    return member if left >= member.allowance else replace(member, allowance=left)
 
 
 def _by_device(steps: Iterable[tuple[Step, Iterable[DeviceKey]]]) -> dict[DeviceKey, int]:

@@ -27,6 +27,8 @@
         leaves fewer heads than before is always accepted, so any member can end any conflict.
     11. The judging rules that it names are a version that this build knows (`group/rules.py`), and at least the lowest
         version of those that it follows. They judge all its successors.
+    12. Its issuer pays for it from its allowance in the state before (`group/allowance.py`). So all manifests that a
+        member and the devices that it lets in can make others keep have a bound in total.
 
 Accepted manifests form a graph. Its ends are the heads. If there is one head, or one that lists the result of all of
 them, that is the group's current manifest; between equal ones, version, epoch and hash decide. Otherwise, or beyond
@@ -66,6 +68,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
 
+from covey.core.group.allowance import check_payment
 from covey.core.group.graph import HeldManifest, ManifestGraph, past_of, tips_of
 from covey.core.group.manifest import GroupManifest, Member, Mode, read_manifest
 from covey.core.group.resolver import Change, GroupState, Step, difference
@@ -226,9 +229,7 @@ class GroupTrust:
             votes=(),
             raw=b"",
         )
-        if len(heads) == len(self._graph.heads):
-            return unsigned
-        return self._graph.state_after(heads).write(unsigned)
+        return self._graph.state_after(heads).write(unsigned).begun()
 
     def finish(self, edited: GroupManifest, epoch_id: EpochId) -> GroupManifest:
         """Return an edited draft with the epoch that it begins or stays in, and its judging rules (rules 9 and 11).
@@ -333,6 +334,7 @@ class GroupTrust:
             raise MalformedError("the version of a member or ban must not change")
         renews = change.empty and len(parents) == 1 and manifest.epoch > parents[0].manifest.epoch
         self._graph.rules_after(parents).authorise(manifest, before, change, renews=renews)
+        check_payment(manifest, before, change)
         self._graph.drop(manifest.issuer, replaced)
         self._graph.add(manifest, parents, before, state, change)
         self._leading = None

@@ -4,7 +4,8 @@
    holds, then other members at random, alternating between these versions and ever earlier ones, a bounded number of
    times.
 2. A manifest that follows all heads and lists their result ends a conflict: by an issuer of one of the heads after a
-   random wait, and if none does, by any member after a longer one (000.17).
+   random wait, and if none does, by any member after a longer one (000.17). A device with less than `ENDING_ALLOWANCE`
+   leaves that to others.
 3. A device that lacks the epoch's secret asks for it in the same way.
    An asker gets two answers, for the next versions and for those after them, and then as often as it may ask, because
    an answer is up to 2,500 times its question. A device that asks for what follows everything given before continues at
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import Identity
-from covey.core.group.manifest import GroupManifest, manifest_hash, read_manifest
+from covey.core.group.manifest import GroupManifest, is_exempt, manifest_hash, read_manifest
 from covey.core.group.messages import Bundle, GroupSend, first_within, pull_from_wire, pull_to_wire
 from covey.core.group.policy import may_renew
 from covey.core.group.resolver import GroupState
@@ -42,6 +43,7 @@ from covey.errors import LocalError
 from covey.limits.group import (
     BUNDLE_BYTES,
     BUNDLE_MANIFESTS,
+    ENDING_ALLOWANCE,
     MAINTENANCE_US,
     PULL_US,
     PULL_US_MAX,
@@ -275,6 +277,11 @@ class GroupMaintenance:
         self._records.counters.count("renewed_epochs")
         return sends
 
+    def _leaves_it_to_others(self, group: GroupManifest) -> bool:
+        """Return whether this device keeps what is left of its allowance for its own changes (rule 2)."""
+        own = group.member(self._own)
+        return own is not None and own.allowance < ENDING_ALLOWANCE and not is_exempt(group.mode, own)
+
     def _end_conflict(self, membership: Membership, group_id: GroupId, now: Now) -> list[GroupSend]:
         """Rule 2."""
         due_us = self._reconcile_at.get(group_id)
@@ -286,6 +293,8 @@ class GroupMaintenance:
         if now.monotonic_us < due_us:
             return []
         del self._reconcile_at[group_id]
+        if self._leaves_it_to_others(membership.groups.group(group_id)):
+            return []
         try:
             return membership.change(group_id, lambda draft, _: draft, now.wall_us)
         except LocalError:

@@ -20,7 +20,13 @@ from covey.core.group.manifest import (
 )
 from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.errors import LimitError, LocalError, RemoteError
-from covey.limits.group import MAXIMUM_LABEL_BYTES, MAXIMUM_LISTED_BYTES, MAXIMUM_MANIFEST_BYTES, MAXIMUM_MEMBERS
+from covey.limits.group import (
+    FOUNDER_ALLOWANCE,
+    MAXIMUM_LABEL_BYTES,
+    MAXIMUM_LISTED_BYTES,
+    MAXIMUM_MANIFEST_BYTES,
+    MAXIMUM_MEMBERS,
+)
 from tests.vectors import load, vectors
 
 _KEYS = load("group_manifests")["keys"]
@@ -64,6 +70,7 @@ def test_manifests(vector: dict[str, Any]) -> None:  # accepts: 000.03, 000.04, 
             "role": int(member.role),
             "capabilities": list(member.capabilities),
             "since": member.since,
+            "allowance": member.allowance,
         }
         for member in manifest.members
     ] == vector["members"]
@@ -111,7 +118,9 @@ def _full_group(count: int, label: str, capabilities: tuple[str, ...] = ()) -> t
         for number in range(count - 1)
     ]
     members = [Member(keys, label, capabilities=capabilities) for keys in devices]
-    return tuple(sorted([*members, Member(_ALICE.keys)], key=lambda each: each.keys.signing_public))
+    return tuple(
+        sorted([*members, Member(_ALICE.keys, allowance=FOUNDER_ALLOWANCE)], key=lambda each: each.keys.signing_public)
+    )
 
 
 @pytest.mark.slow
@@ -134,7 +143,7 @@ def test_a_thousand_members_with_the_longest_labels_fit() -> None:
 def test_nobody_is_added_who_would_make_the_manifest_unreadable() -> None:
     first = sign_manifest(genesis(_GROUP_ID, Member(_ALICE.keys), _EPOCH), _ALICE)
     capabilities = tuple(f"{number}" * 32 for number in range(8))
-    crowd = _full_group(622, "x" * MAXIMUM_LABEL_BYTES, capabilities)
+    crowd = _full_group(615, "x" * MAXIMUM_LABEL_BYTES, capabilities)
     group = replace(first, version=2, prev=(first.hash,), members=crowd)
     added = 0
     for number in range(20):

@@ -67,6 +67,10 @@ def test_rules(vector: dict[str, Any]) -> None:
     if vector["members"] is not None:
         assert trust.current is not None
         assert {each.keys.signing_public for each in trust.current.members} == {*map(_signing, vector["members"])}
+    if vector["allowances"] is not None:
+        followed_by_all = trust.draft(secret_id(b"next"), ALICE.signing_public)
+        left = {name: followed_by_all.member(_signing(name)) for name in vector["allowances"]}
+        assert {name: member and member.allowance for name, member in left.items()} == vector["allowances"]
     if vector["noise"] is not None:
         device = DeviceKey(_signing(vector["noise"]["device"]))
         assert trust.current is not None
@@ -256,4 +260,4 @@ def test_the_keys_of_a_board_change_no_group(mode: Mode) -> None:
     ):
         trust = GroupTrust(GROUP_ID, listed)
         with pytest.raises(UnknownIssuerError):
-            trust.offer(sign_manifest(change, board))
+            trust.offer(sign_manifest(replace(change, before=None), board))

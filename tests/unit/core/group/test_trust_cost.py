@@ -13,7 +13,7 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member, genesis, secret_id, sign_manifest
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import GroupId, ManifestHash
-from covey.limits.group import RIVALS_OF_ONE
+from covey.limits.group import MEMBER_ALLOWANCE, RIVALS_OF_ONE
 
 
 def _rivals(count: int) -> tuple[GroupManifest, list[GroupManifest]]:
@@ -21,7 +21,10 @@ def _rivals(count: int) -> tuple[GroupManifest, list[GroupManifest]]:
     chance = random.Random(count)
     issuers = [Identity.from_seeds(chance.randbytes(32), chance.randbytes(32)) for _ in range(count // RIVALS_OF_ONE)]
     first = genesis(GroupId(bytes(32)), Member(issuers[0].keys), secret_id(b""))
-    members = sorted((Member(each.keys) for each in issuers), key=lambda member: member.keys.signing_public)
+    members = sorted(
+        (Member(each.keys, allowance=MEMBER_ALLOWANCE) for each in issuers),
+        key=lambda member: member.keys.signing_public,
+    )
     held = replace(first, version=2, prev=(ManifestHash(bytes(32)),), members=tuple(members))
     held = sign_manifest(held, issuers[0])
     rivals = []

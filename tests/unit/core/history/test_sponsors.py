@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from covey.core.crypto import Identity
@@ -39,7 +41,7 @@ class _Chain:
         draft = (after or self.last).draft()
         for guest in guests:
             draft = draft.adding(Member(guest.keys))
-        return self.keep(sign_manifest(draft, issuer))
+        return self.keep(sign_manifest(replace(draft, before=None), issuer))
 
     def remove(self, issuer: Identity, former: Identity) -> GroupManifest:
         return self.keep(sign_manifest(self.last.removing(former.signing_public, _EPOCH), issuer))
