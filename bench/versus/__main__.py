@@ -27,8 +27,8 @@ from bench.versus.system import LackingError, System
 from bench.versus.systems import SYSTEMS
 from bench.versus.systems.covey import Covey
 
-_HEAD = ("fault", "system", "acknowledged", "not delivered", "duplicates", "changed", "recovery")
-_SHORT = ("edge-killed", "edge-power-cut", "flipped-bit")
+_HEAD = ("fault", "system", "acknowledged", "not delivered", "lost", "duplicates", "changed", "recovery")
+_SHORT = ("edge-killed", "edge-cut-queue", "flipped-bit")
 _NO_CONFIGURATION = 78
 
 
@@ -60,10 +60,10 @@ class Row:
     def cells(self) -> tuple[str, ...]:
         """Return it as a line of the table: sums, and the longest recovery."""
         if self.skipped:
-            return (self.fault, self.system, *"----", self.skipped)
+            return (self.fault, self.system, *"-----", self.skipped)
         sums = [
             sum(getattr(each, name) for each in self.balances)
-            for name in ("acknowledged", "undelivered", "duplicates", "changed")
+            for name in ("acknowledged", "undelivered", "lost", "duplicates", "changed")
         ]
         recoveries = [each.recovery_s for each in self.balances]
         failed = recoveries.count(None)
@@ -76,7 +76,7 @@ class Row:
 def main() -> int:
     """Run what the command line says; return the exit code."""
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_arguments: sys.exit(143))  # which unmounts and ends what was started
+    signal.signal(signal.SIGTERM, _end)
     share_commands()
     versions, lacking = _versions(options.systems or SYSTEMS)
     for name, error in lacking.items():
@@ -103,6 +103,12 @@ def main() -> int:
         for name, version in versions.items():
             print(f"{name}: {version}; {SYSTEMS[name].promise}")
     return int(any(row.system == Covey.name and not row.clean and not FAULTS[row.fault].damages for row in rows))
+
+
+def _end(*_arguments: object) -> None:
+    """End by unmounting disks and ending programs, which a second signal must not interrupt."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + signal.SIGTERM)
 
 
 def _options() -> argparse.Namespace:
@@ -144,6 +150,7 @@ def _rows(faults: list[Fault], names: Iterable[str], pace: Pace, options: argpar
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(options.at_once or (len(faults) * len(SYSTEMS) if options.short else 1)) as pool:
+            rigs: list[Rig] = []
             planned: list[tuple[Fault, type[System], str, list[Future[Balance]]]] = []
             for fault in faults:
                 for name in names:
@@ -152,17 +159,31 @@ def _rows(faults: list[Fault], names: Iterable[str], pace: Pace, options: argpar
                     rounds = 0 if skipped else pace.rounds if fault.damages else 1
                     runs = [
                         pool.submit(
-                            _run, system, fault, folder / f"{fault.name}-{name}-{number}", pace, options.seed + number
+                            _run,
+                            system,
+                            fault,
+                            folder / f"{fault.name}-{name}-{number}",
+                            pace,
+                            options.seed + number,
+                            rigs,
                         )
                         for number in range(rounds)
                     ]
                     planned.append((fault, system, skipped, runs))
-            for fault, system, skipped, runs in planned:
-                yield Row(fault.name, system.name, tuple(run.result() for run in runs), skipped)
+            try:
+                for fault, system, skipped, runs in planned:
+                    yield Row(fault.name, system.name, tuple(run.result() for run in runs), skipped)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for rig in rigs:
+                    rig.abort()
+                raise
 
 
-def _run(system: type[System], fault: Fault, folder: Path, pace: Pace, seed: int) -> Balance:
-    return Rig(system, folder, pace, seed).run(fault.strike, sets_clock=fault.sets_clock)
+def _run(system: type[System], fault: Fault, folder: Path, pace: Pace, seed: int, rigs: list[Rig]) -> Balance:
+    rig = Rig(system, folder, pace, seed)
+    rigs.append(rig)
+    return rig.run(fault.strike, sets_clock=fault.sets_clock)
 
 
 def _skipped(fault: Fault, system: type[System]) -> str:
@@ -180,10 +201,10 @@ def _skipped(fault: Fault, system: type[System]) -> str:
 def _print(cells: tuple[str, ...], markdown: bool, first: bool) -> None:
     if markdown:
         if first:
-            print("| " + " | ".join(_HEAD) + " |\n|---|---|--:|--:|--:|--:|--:|")
+            print("| " + " | ".join(_HEAD) + " |\n|---|---|--:|--:|--:|--:|--:|--:|")
         print("| " + " | ".join(cells) + " |", flush=True)
         return
-    widths = (16, 17, 12, 13, 10, 8, 0)
+    widths = (17, 17, 12, 13, 6, 10, 8, 0)
     for line in [_HEAD, cells] if first else [cells]:
         print(
             "  ".join(

@@ -79,6 +79,21 @@ def _power_cut(side: str) -> Callable[[Rig], None]:
     return strike
 
 
+def _while_messages_wait(side: str, strike: Callable[[Rig], None]) -> Callable[[Rig], None]:
+    """Let messages wait at the edge, whose network is silent, or at the hub, whose consumer is away."""
+
+    def wait_and_strike(rig: Rig) -> None:
+        if side == "edge":
+            rig.system.link.fall_silent()
+        rig.consumer_away = side == "hub"
+        rig.pause(rig.pace.fault_s / 3)
+        strike(rig)
+        rig.system.link.heal()
+        rig.consumer_away = False
+
+    return wait_and_strike
+
+
 def _full(side: str) -> Callable[[Rig], None]:
     def strike(rig: Rig) -> None:
         if side == "edge":
@@ -157,6 +172,28 @@ FAULTS = {
         Fault("flapping", "all connections between edge and hub are reset, 15 times", _flapping),
         Fault("edge-power-cut", "the edge loses its power, three times", _power_cut("edge"), needs_disk=True),
         Fault("hub-power-cut", "the hub loses its power, three times", _power_cut("hub"), needs_disk=True),
+        Fault(
+            "edge-killed-queue",
+            "SIGKILL of the edge, three times, while its messages wait for the network",
+            _while_messages_wait("edge", _killed("edge")),
+        ),
+        Fault(
+            "edge-cut-queue",
+            "the edge loses its power, three times, while its messages wait for the network",
+            _while_messages_wait("edge", _power_cut("edge")),
+            needs_disk=True,
+        ),
+        Fault(
+            "hub-killed-queue",
+            "SIGKILL of the hub, three times, while its messages wait for the consumer",
+            _while_messages_wait("hub", _killed("hub")),
+        ),
+        Fault(
+            "hub-cut-queue",
+            "the hub loses its power, three times, while its messages wait for the consumer",
+            _while_messages_wait("hub", _power_cut("hub")),
+            needs_disk=True,
+        ),
         Fault("edge-disk-full", "the edge's disk is full for 15 s, without a network", _full("edge"), needs_disk=True),
         Fault("hub-disk-full", "the hub's disk is full for 15 s", _full("hub"), needs_disk=True),
         Fault("flipped-bit", "one bit of the edge's files flips, 400 messages wait", _damaged(_flip_bit), damages=True),

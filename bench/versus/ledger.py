@@ -3,7 +3,8 @@
 It knows messages by their numbers alone, and uses nothing of any system.
 
 1. A message is *acknowledged* when the edge has answered the producer that it has it.
-2. It is *not delivered* if it was acknowledged and has not arrived when the rig stops waiting.
+2. It is *not delivered* if it was acknowledged and has not arrived when the rig stops waiting. It is *lost* if it has
+   not arrived after a restart of every program either.
 3. It is a *duplicate* each time that it arrives again, except as the same place in the hub's own queue: that is what a
    hub offers its consumers to recognise a repetition by.
 4. It is *changed* if its bytes are not those that the producer sent, or name no message at all.
@@ -28,6 +29,7 @@ class Balance:
 
     acknowledged: int
     undelivered: int
+    lost: int
     duplicates: int
     changed: int
     recovery_s: float | None
@@ -99,7 +101,7 @@ class Ledger:
             return self._new_arrival() is not None
 
     def balance(self) -> Balance:
-        """Return the sums."""
+        """Return the sums as they are now."""
         missing = self.missing
         with self._lock:
             recovered = new = self._new_arrival()
@@ -112,6 +114,7 @@ class Ledger:
                 recovered = max([new, *old])
             return Balance(
                 len(self._acknowledged),
+                missing,
                 missing,
                 self._duplicates,
                 self._changed,

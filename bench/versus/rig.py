@@ -2,7 +2,8 @@
 
 The producer hands over one message after the other, at a steady rate, each until it is acknowledged. It goes on during
 the fault and after it, until a message that it has made after the fault has arrived, or patience ends. Then the rig
-waits until all that was acknowledged has arrived, or nothing has for some time.
+waits until all that was acknowledged has arrived, or nothing has for some time. If something is missing then, the rig
+restarts every program once and waits again: this tells what is lost from what is stuck.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.versus.clock import Clock
@@ -43,8 +44,8 @@ class Pace:
     """Without an arrival, after which the rest counts as not delivered."""
 
 
-FULL = Pace(40.0, 3.0, 15.0, 3, 10_080, 5, 120.0, 45.0)
-SHORT = Pace(40.0, 1.0, 2.0, 1, 300, 1, 40.0, 20.0)
+FULL = Pace(40.0, 3.0, 15.0, 3, 10_080, 3, 90.0, 30.0)
+SHORT = Pace(40.0, 1.0, 2.0, 1, 300, 1, 40.0, 15.0)
 
 
 class Rig:
@@ -59,6 +60,8 @@ class Rig:
         self.clock = Clock(folder / "rig")
         self.ledger = Ledger()
         self.rate = pace.rate
+        self.consumer_away = False
+        """Set it, and what arrives waits at the hub."""
         self._next = 0
         self._ended, self._produced = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._produce, self._consume)]
@@ -82,7 +85,12 @@ class Rig:
             self._await(lambda: self.ledger.delivers_new, self.pace.patience_s)
             self._produced.set()
             self._await_rest()
-            return self.ledger.balance()
+            before = self.ledger.balance()
+            if not before.lost:
+                return before
+            self._restart_everything()
+            self._await_rest()
+            return replace(self.ledger.balance(), undelivered=before.lost, recovery_s=before.recovery_s)
         finally:
             self._ended.set()
             self._produced.set()
@@ -92,6 +100,17 @@ class Rig:
                     thread.join(30)
             for disk in self.disks.values():
                 disk.close()
+
+    def _restart_everything(self) -> None:
+        """Do what a person tries first."""
+        for program in self.system.programs.values():
+            program.stop()
+        for program in self.system.programs.values():
+            program.start()
+
+    def abort(self) -> None:
+        """Have `run` end soon."""
+        self._ended.set()
 
     def pause(self, seconds: float) -> None:
         """Let the system work."""
@@ -104,12 +123,12 @@ class Rig:
 
     def _await(self, condition: Callable[[], bool], patience_s: float) -> None:
         until = time.monotonic() + patience_s
-        while not condition() and time.monotonic() < until:
+        while not condition() and time.monotonic() < until and not self._ended.is_set():
             time.sleep(0.05)
 
     def _await_rest(self) -> None:
         arrivals, since = -1, time.monotonic()
-        while self.ledger.missing:
+        while self.ledger.missing and not self._ended.is_set():
             if self.ledger.arrivals != arrivals:
                 arrivals, since = self.ledger.arrivals, time.monotonic()
             if time.monotonic() - since > self.pace.quiet_s:
@@ -132,6 +151,8 @@ class Rig:
     def _consume(self) -> None:
         while not self._ended.is_set():
             try:
-                self.system.receive(self.ledger.arrive, self._ended.is_set)
+                if not self.consumer_away:
+                    self.system.receive(self.ledger.arrive, lambda: self.consumer_away or self._ended.is_set())
             except OSError:
-                self._ended.wait(_RETRY_S)
+                pass  # the hub has gone
+            self._ended.wait(_RETRY_S)

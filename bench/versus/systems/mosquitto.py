@@ -104,6 +104,7 @@ class Mosquitto(System):
             while not stopped():
                 time.sleep(0.1)
         finally:
+            client.disconnect()  # the session stays
             client.loop_stop()
 
     def data_files(self, side: str) -> list[Path]:
