@@ -2,10 +2,11 @@
 
 It is an ext4 file system with a journal in a file, mounted by a loop device; so it needs root.
 
-A power cut stops the file system at once (`EXT4_IOC_SHUTDOWN` without a flush of its journal, as the kernel's own
-xfstests do), then ends all programs, and mounts it again, which replays the journal: the file system's log of writes.
-So all that a program synchronised is there. What it only wrote is there if the kernel had written it back by then:
-metadata after 5 seconds, content after up to 30. Writes are neither torn nor reordered, and no disk lies about a sync.
+A power cut freezes the programs of its side, then stops the file system (`EXT4_IOC_SHUTDOWN` without a flush of its
+journal, as the kernel's own xfstests do), kills the programs, and mounts it again, which replays the journal: the file
+system's log of writes. So all that a program synchronised is there. What it only wrote is there if the kernel had
+written it back by then: metadata after 5 seconds, content after up to 30. Writes are neither torn nor reordered, and no
+disk lies about a sync.
 A real disk may do worse, to every system.
 """
 
@@ -55,7 +56,7 @@ class Disk:
         _run("sync", "--file-system", str(self.folder))
 
     def cut_power(self) -> None:
-        """Stop it: what was not synchronised may be gone. Its programs must end now."""
+        """Stop it: what was not synchronised may be gone. Its programs are frozen, and must end now."""
         assert self.real
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:

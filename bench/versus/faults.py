@@ -69,6 +69,8 @@ def _power_cut(side: str) -> Callable[[Rig], None]:
         for number in range(rig.pace.times):
             if number:
                 rig.pause(rig.chance.uniform(1.0, 4.0))
+            for program in programs:
+                program.freeze()
             disk.cut_power()
             for program in programs:
                 program.kill()

@@ -36,6 +36,16 @@ class Program:
         """End it by SIGKILL."""
         self._end(signal.SIGKILL)
 
+    def freeze(self) -> None:
+        """Stop it where it is, as a power cut does: it must not answer after its disk is gone."""
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                return
+            self._process.send_signal(signal.SIGSTOP)
+            tasks = Path(f"/proc/{self._process.pid}/task")
+            while any(_state(task) not in "TZX" for task in tasks.iterdir()):
+                time.sleep(0.001)
+
     def stop(self) -> None:
         """End it by SIGTERM."""
         self._end(signal.SIGTERM)
@@ -73,3 +83,11 @@ class Program:
             if self._wanted and self._process is process:
                 self.deaths += 1
                 self._launch()
+
+
+def _state(task: Path) -> str:
+    """Return the letter of a thread's state; X for one that has ended."""
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
