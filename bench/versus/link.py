@@ -37,9 +37,16 @@ class Link:
 
     def close(self) -> None:
         """Break every connection and listen no more."""
-        self.reset()
+        asyncio.run_coroutine_threadsafe(self._cancel(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+
+    async def _cancel(self) -> None:
+        self._abort()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     def _abort(self) -> None:
         for writer in list(self._writers):

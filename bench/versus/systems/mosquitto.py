@@ -25,6 +25,7 @@ from covey.errors import ConfigurationError
 
 _TOPIC = "readings"
 _PATIENCE_S = 2.0
+_READY_S = 60.0
 
 
 class Mosquitto(System):
@@ -67,8 +68,22 @@ class Mosquitto(System):
             environment |= self.edge_environment if side == "edge" else {}
             self.programs[side] = Program([str(command), "-v", "-c", str(file)], log, environment)
             self.programs[side].start()
+        self._subscribe_once()
         self._producer.connect_async("127.0.0.1", self._edge_port, keepalive=5)
         self._producer.loop_start()
+
+    def _subscribe_once(self) -> None:
+        """Have the consumer's session before anything is published: without it the hub drops what arrives."""
+        subscribed = threading.Event()
+        client = _client("consumer", self._hub_port)
+        client.on_connect = lambda *_arguments: _subscribe(client)
+        client.on_subscribe = lambda *_arguments: subscribed.set()
+        client.connect_async("127.0.0.1", self._hub_port)
+        client.loop_start()
+        if not subscribed.wait(_READY_S):
+            raise OSError("the hub's broker does not answer")
+        client.disconnect()
+        client.loop_stop()
 
     def publish(self, number: int, payload: bytes) -> None:
         """Publish, or go on waiting for what was published: paho keeps it, and sends it again."""
@@ -90,14 +105,12 @@ class Mosquitto(System):
         client = _client("consumer", self._hub_port)
         client.manual_ack_set(True)
 
-        def subscribe(*_arguments: object) -> None:
-            client.subscribe(_TOPIC, qos=1)
-
         def note(_client: mqtt.Client, _data: object, message: mqtt.MQTTMessage) -> None:
             arrive(None, bytes(message.payload))
             client.ack(message.mid, message.qos)
 
-        client.on_connect, client.on_message = subscribe, note
+        client.on_connect = lambda *_arguments: _subscribe(client)
+        client.on_message = note
         client.connect("127.0.0.1", self._hub_port, keepalive=5)
         client.loop_start()
         try:
@@ -124,6 +137,10 @@ class SavingMosquitto(Mosquitto):
     name = "mosquitto-saving"
     promise = "saves each change, no queue limit, QoS 1"
     suffix = "-saving"
+
+
+def _subscribe(client: mqtt.Client) -> None:
+    client.subscribe(_TOPIC, qos=1)
 
 
 def _client(name: str, port: int) -> mqtt.Client:
