@@ -64,7 +64,10 @@ def troubles(device: Examined) -> Iterator[Seen]:
             "'covey message quarantine' shows why, and sends or deletes them",
         )
     if lost:
-        yield warning(f"senders report {count(lost, 'lost message')}", "their outboxes were full or were deleted")
+        yield warning(
+            f"senders report {count(lost, 'lost message')}",
+            "'covey fleet' names senders and reasons: full or deleted outboxes, or an older backup of this device",
+        )
     if not (held or newer or older or lost):
         yield ok("nothing in quarantine, nothing lost")
 
