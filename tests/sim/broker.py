@@ -32,6 +32,7 @@ class Session:
 
     subscribed: bool = True
     queue: deque[tuple[int, bytes]] = field(default_factory=deque)
+    """Each with when it expires."""
     in_flight: dict[int, bytes] = field(default_factory=dict)
     link: Link | None = None
     generation: int = 0
@@ -78,14 +79,14 @@ class Broker:
         """Return how long at most a client was without the subscription that it had, until it renewed it."""
         return self._deaf_us.get(client, 0)
 
-    def publish(self, topic: str, payload: bytes, *, kept: bool = True) -> int:
+    def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int:
         """Take a publish and return the PUBACK's reason; it says nothing about what becomes of the message."""
         world = self._world
         world.ledger.seen_by_relay(payload)
         world.attacker.overhear(topic, payload)
         for _ in range(1 + world.happens(world.plan.duplicate)):
             if not world.happens(world.plan.lose):
-                self.route(topic, payload) if kept else self._pass_on(topic, payload)
+                self._pass_on(topic, payload) if lifetime_s == NOT_KEPT else self.route(topic, payload, lifetime_s)
         return 0 if topic.removeprefix(_TOPIC) in self._sessions else 0x10
 
     def _pass_on(self, topic: str, payload: bytes) -> None:
@@ -94,13 +95,18 @@ class Broker:
         if session is not None and session.subscribed and session.link is not None:
             session.link.carry_down(session.generation, 0, payload)
 
-    def route(self, topic: str, payload: bytes) -> None:
+    def expires_us(self, lifetime_s: int) -> int:
+        """Return when it drops a message with such a lifetime. This one knows of no expiry: not every one heeds it."""
+        del lifetime_s
+        return self._world.agenda.now_us + self._world.plan.queue_expires_us
+
+    def route(self, topic: str, payload: bytes, lifetime_s: int = 0) -> None:
         """Queue a message for the topic's subscriber, within the queue's bound."""
         session = self._sessions.get(topic.removeprefix(_TOPIC))
         if session is None or not session.subscribed:
             return
         plan, queue = self._world.plan, session.queue
-        entry = (self._world.agenda.now_us, payload)
+        entry = (self.expires_us(lifetime_s), payload)
         if queue and self._world.happens(plan.reorder):
             queue.insert(self._world.random.randrange(len(queue)), entry)
         else:
@@ -114,10 +120,10 @@ class Broker:
 
     def pump(self, session: Session) -> None:
         """Send what the client's Receive Maximum allows."""
-        plan, now_us = self._world.plan, self._world.agenda.now_us
-        while session.link is not None and session.queue and len(session.in_flight) < plan.receive_maximum:
-            queued_us, payload = session.queue.popleft()
-            if now_us - queued_us > plan.queue_expires_us:
+        now_us = self._world.agenda.now_us
+        while session.link is not None and session.queue and len(session.in_flight) < session.link.receive_maximum:
+            expires_us, payload = session.queue.popleft()
+            if now_us > expires_us:
                 continue
             packet_id, session.next_id = session.next_id, session.next_id + 1
             session.in_flight[packet_id] = payload
@@ -157,9 +163,9 @@ class Broker:
     def restart_from_snapshot(self) -> None:
         """Come back with the queues of the last autosave: what came since is lost, what went since comes again."""
         self._drop_everybody()
-        now_us = self._world.agenda.now_us
+        expires_us = self.expires_us(0)
         self._sessions = {
-            client: Session(queue=deque((now_us, payload) for payload in payloads))
+            client: Session(queue=deque((expires_us, payload) for payload in payloads))
             for client, payloads in self._snapshot.items()
         }
 
@@ -169,8 +175,8 @@ class Broker:
                 session.link.cut("the broker restarted")
 
     def _take_back(self, session: Session) -> None:
-        now_us = self._world.agenda.now_us
-        session.queue.extendleft((now_us, payload) for payload in reversed(session.in_flight.values()))
+        expires_us = self.expires_us(0)
+        session.queue.extendleft((expires_us, payload) for payload in reversed(session.in_flight.values()))
         session.in_flight.clear()
 
 
@@ -195,6 +201,11 @@ class Link:
         self._subscribed = False
 
     # -- the world's side ---------------------------------------------------------------------------------------------
+
+    @property
+    def receive_maximum(self) -> int:
+        """How many deliveries the client takes without an answer."""
+        return self._world.plan.receive_maximum
 
     @property
     def up(self) -> bool:
@@ -283,7 +294,7 @@ class Link:
         """Satisfy the port; the world calls `begin`."""
 
     def publish(self, topic: str, payload: bytes, lifetime_s: int = 0) -> int | PublishRefusal:
-        """Hand over one publish. The broker here knows of no expiry: not every one heeds it."""
+        """Hand over one publish."""
         if not self._up:
             return PublishRefusal.OFFLINE
         if len(payload) > self._world.plan.payload_most:
@@ -301,7 +312,7 @@ class Link:
                 self._world.hang_ups += 1
                 self.cut("hung up")
                 return
-            reason = self._broker.publish(topic, payload, kept=lifetime_s != NOT_KEPT)
+            reason = self._broker.publish(topic, payload, lifetime_s)
             self._last_down_us = self._carry(self._last_down_us, generation, lambda: self._answer(handle, reason))
 
         self._last_up_us = self._carry(self._last_up_us, generation, arrive)

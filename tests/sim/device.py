@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _EPOCH_US = 1_790_000_000 * SECOND
 _POLL_US = 60 * SECOND
 """The runtime looks four times a second; nothing may depend on that."""
+_PAUSE_US = 1_000
 _IDLE_TURNS = 200
 _LINK_TERMS = LinkTerms(after=2, envelopes=20)
 """Links early, and new ones often."""
@@ -133,7 +134,7 @@ class Device:
         self._wake = 0
         self._idle_turns = 0
         client = identity.signing_public.hex()
-        self.links = [Link(world, broker, client, self._take_event) for broker in brokers]
+        self.links: Sequence[Link] = [world.link_class(world, broker, client, self._take_event) for broker in brokers]
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -152,15 +153,7 @@ class Device:
                 roles.append(self._collector())
             if world.governed is not None:
                 roles.append(GroupTeardown(self.store))
-            store = self.store
-            self._runtime = Runtime(
-                store,
-                Relays(self.links),
-                self._clock,
-                lambda state: self._nodes.make(store, state),
-                roles,
-                self._report,
-            )
+            self._runtime = self._make_runtime(self.store, roles)
         except StorageError as error:
             self._report("error", f"did not start: {error}")
             self._bury(5 * SECOND)
@@ -171,6 +164,10 @@ class Device:
         for link in self.links:
             link.begin()
         self.wake(0)
+
+    def _make_runtime(self, store: SimStore, roles: list[AgentRole]) -> Runtime:
+        relays = Relays(self.links)
+        return Runtime(store, relays, self._clock, lambda state: self._nodes.make(store, state), roles, self._report)
 
     def _collector(self) -> Collector:
         world, objects = self.world, self.world.objects
@@ -310,11 +307,21 @@ class Device:
         except CrashError:
             self._bury(self.world.random.randint(SECOND // 10, 30 * SECOND))
             return
-        delay_us = _POLL_US
+        delay_us = self._poll_us
         if deadline is not None:
             delay_us = min(delay_us, max(0, deadline - self._clock.monotonic_us()))
         self._check_busy(delay_us, idle=not events and published == self._published())
-        self.wake(max(1_000, delay_us))
+        self.wake(max(self._pause_us, delay_us))
+
+    @property
+    def _poll_us(self) -> int:
+        """How long a turn is away at most."""
+        return _POLL_US
+
+    @property
+    def _pause_us(self) -> int:
+        """How long a turn is away at least, if no event comes."""
+        return _PAUSE_US
 
     def _published(self) -> int:
         return sum(link.publishes for link in self.links)

@@ -7,8 +7,10 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from tests.sim.ledger import ViolationError
+from tests.sim.metered import run_metered
 from tests.sim.template import template
 from tests.sim.world import run_seed
 
@@ -26,19 +28,21 @@ class Outcome:
     seed: int
     accepted: int
     violation: str | None
+    metered: bool = False
 
     def __str__(self) -> str:
-        return f"seed {self.seed}: {self.violation}\nreplay it: ./dev sim {self.seed}"
+        option = "--metered " if self.metered else ""
+        return f"seed {self.seed}: {self.violation}\nreplay it: ./dev sim {option}{self.seed}"
 
 
-def run_seeds(seeds: Iterable[int], jobs: int | None = None) -> Iterator[Outcome]:
+def run_seeds(seeds: Iterable[int], jobs: int | None = None, *, metered: bool = False) -> Iterator[Outcome]:
     """Yield the outcome of each seed, in order; `jobs` processes share them, as many as there are cores."""
-    jobs = jobs or os.cpu_count() or 1
+    jobs, outcome = jobs or os.cpu_count() or 1, partial(_outcome, metered=metered)
     if jobs == 1:
-        yield from map(_outcome, seeds)
+        yield from map(outcome, seeds)
         return
     with ProcessPoolExecutor(jobs, initializer=_prepare) as pool:
-        yield from pool.map(_outcome, seeds, chunksize=_TOGETHER)
+        yield from pool.map(outcome, seeds, chunksize=_TOGETHER)
 
 
 def _prepare() -> None:
@@ -48,8 +52,8 @@ def _prepare() -> None:
     gc.set_threshold(_GARBAGE)
 
 
-def _outcome(seed: int) -> Outcome:
+def _outcome(seed: int, *, metered: bool) -> Outcome:
     try:
-        return Outcome(seed, run_seed(seed).accepted, None)
+        return Outcome(seed, (run_metered if metered else run_seed)(seed).accepted, None, metered)
     except ViolationError as error:
-        return Outcome(seed, 0, str(error))
+        return Outcome(seed, 0, str(error), metered)

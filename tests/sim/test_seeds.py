@@ -78,7 +78,8 @@ def test_drawn_seeds_are_others_each_time_and_told(
 ) -> None:
     drawn = list[int]()
 
-    def note(first: int, _count: int, _jobs: int | None) -> int:
+    def note(first: int, _count: int, _jobs: int | None, *, metered: bool) -> int:
+        assert not metered
         drawn.append(first)
         return 0
 

@@ -23,7 +23,7 @@ from covey.limits.pairing import INVITE_US
 from tests.fleet import identity
 from tests.sim.agenda import MINUTE, SECOND, YEAR, Agenda
 from tests.sim.attacker import Attacker
-from tests.sim.broker import Broker
+from tests.sim.broker import Broker, Link
 from tests.sim.device import Action, Device
 from tests.sim.disk import Disk
 from tests.sim.former_member import FormerMember
@@ -95,11 +95,16 @@ class Summary:
 class World:
     """Everything of one seed. `happens` and `random` are its only sources of chance."""
 
-    def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
+    device_class: type[Device] = Device
+    link_class: type[Link] = Link
+    broker_class: type[Broker] = Broker
+
+    def __init__(self, seed: int, trace: Callable[[str], None] | None = None, plan: Plan | None = None) -> None:
+        """Draw a plan, and what else a seed's number brings; with a plan of its own a world is without the latter."""
         self.random = random.Random(seed)
-        self.plan: Plan = draw(self.random)
+        self.plan: Plan = draw(self.random) if plan is None else plan
         self.agenda = Agenda()
-        governed = seed % _GOVERNED_EACH == _GOVERNED and not self.plan.joiner
+        governed = seed % _GOVERNED_EACH == _GOVERNED and not self.plan.joiner and plan is None
         self.template = template(governed=True) if governed else template()
         names = (*MEMBERS, JOINER) if self.plan.joiner else (*MEMBERS, GUEST) if governed else MEMBERS
         self.ledger = Ledger(frozenset(identity(name).signing_public for name in names))
@@ -108,7 +113,8 @@ class World:
         self._trace = trace
         self._submitted = 0
         self.publishes = 0
-        self.brokers = [Broker(self, name) for name in ("sim", "second")[: 2 if self.plan.second_relay else 1]]
+        names_of_brokers = ("sim", "second")[: 2 if self.plan.second_relay else 1]
+        self.brokers = [self.broker_class(self, name) for name in names_of_brokers]
         self.attacker = Attacker(self)
         self.vault_keys = SimKeyFile(self)
         self.objects = VaultStore(self)
@@ -118,25 +124,26 @@ class World:
             disk = Disk(self.template.states[name])
             brokers = self.brokers[-1:] if name == "ben" else self.brokers  # who can be reached by a way round alone
             collects = name == "collector"
-            self.devices.append(Device(self, brokers, name, identity(name), disk, collects=collects))
+            self.devices.append(self.device_class(self, brokers, name, identity(name), disk, collects=collects))
         self.collector = self.devices[2]
         self.insider = Insider(self, self.devices[1], random.Random(f"insider {seed}"))
-        self._renames = seed % _RENAMED_EACH == 1
+        self._renames = seed % _RENAMED_EACH == 1 and plan is None
         self._gathers = seed % 2 == 1
         self._changes = 0
         self.former = FormerMember(self, random.Random(f"former {seed}"))
         self._hostile: list[Insider | FormerMember] = []
-        if seed % _INSIDER_EACH == _INSIDER_EACH - 1:
+        if seed % _INSIDER_EACH == _INSIDER_EACH - 1 and plan is None:
             self._hostile.append(self.insider)
-        if seed % _FORMER_EACH == _FORMER_EACH - 1:
+        if seed % _FORMER_EACH == _FORMER_EACH - 1 and plan is None:
             self._hostile.append(self.former)
         self.governed = Governed(self, random.Random(f"governed {seed}")) if governed else None
         self.provoked = 0
         if self.plan.joiner or self._renames or governed:
             self.plan = replace(self.plan, payload_most=_MANIFESTS_BYTES)
-        self._loses_state = seed % _LOSS_EACH == _LOSES and not self._hostile and not self.plan.joiner
+        loses = seed % _LOSS_EACH == _LOSES and plan is None
+        self._loses_state = loses and not self._hostile and not self.plan.joiner
         changes = self.plan.joiner or self._renames or governed or self.plan.restore_every_us or self._loses_state
-        hangs_up = seed % _HANGS_UP_EACH == _HANGS_UP and not changes and not self._hostile
+        hangs_up = seed % _HANGS_UP_EACH == _HANGS_UP and not changes and not self._hostile and plan is None
         self.hangs_up_bytes = _HANGS_UP_BYTES if hangs_up else self.plan.payload_most
         self.hang_ups = 0
         self.taken: dict[str, list[bytes]] = {device.name: [] for device in self.devices}

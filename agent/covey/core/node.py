@@ -58,6 +58,8 @@ from covey.limits.board import MAXIMUM_BOARD_BLOB_BYTES
 from covey.limits.content import CONTENT_EXPIRY_S
 from covey.limits.ephemeral import EPHEMERAL_US
 from covey.limits.group import MAINTENANCE_US
+from covey.limits.heads import HEADS_CALM_US
+from covey.limits.link import RESEND_KEPT_US, RETRY_US_MAX
 from covey.limits.message import MAXIMUM_BLOB_BYTES
 from covey.limits.relay import COLLECTOR_SILENT_US
 from covey.limits.storage import EXPIRE_NEXT_US
@@ -277,12 +279,14 @@ class Node:
             yield from said if self.heartbeat.stays else (replace(each, lifetime_s=0) for each in said)
         for member, body in self.heads.due(now) if self.state.windows.is_connected else ():
             heads = self.heads.said_to(member)
-            yield from self._routing.unsequenced(self.groups, member, MessageType.HEADS, body, now, heads=heads)
+            said = self._routing.unsequenced(self.groups, member, MessageType.HEADS, body, now, heads=heads)
+            kept_s = self._kept_s(HEADS_CALM_US, now)  # another report says it again
+            yield from (replace(each, lifetime_s=each.lifetime_s or kept_s) for each in said)
         for member, group_id, body in self.ephemeral.due(now):
             said = self._routing.unsequenced(self.groups, member, MessageType.EPHEMERAL, body, now, heads=group_id)
             yield from (replace(each, lifetime_s=EPHEMERAL_US // 1_000_000) for each in said)
         for outgoing in self._sender.envelopes(now, lambda device: not self._hangs_here(device)):
-            yield from self._routing.of(self.groups, outgoing, now)
+            yield from (self._resent(each, now) for each in self._routing.of(self.groups, outgoing, now))
         for member, group_id, kind, body in self.content.due(now) if self.state.windows.is_connected else ():
             said = self._routing.unsequenced(self.groups, member, kind, body, now, heads=group_id)
             yield from (replace(each, lifetime_s=CONTENT_EXPIRY_S) for each in said)
@@ -293,6 +297,23 @@ class Node:
                 body = message.to_wire()
                 said = self._routing.unsequenced(self.groups, device, MessageType.MAILBOX, body, now, heads=group_id)
                 yield from (replace(each, lifetime_s=CONTENT_EXPIRY_S) for each in said)
+
+    def _resent(self, outgoing: Outgoing, now: Now) -> Outgoing:
+        """Let a relay keep a resend until the next one only: a recipient that sleeps would get, and pay, all of them.
+
+        The relay keeps the first copy as long as it likes. If it has lost it, it always has a resend.
+        """
+        entry = outgoing.entry
+        if entry is None or not entry.sends or outgoing.lifetime_s:
+            return outgoing
+        next_us = self.state.windows.next_retry_us(outgoing.recipient, entry)
+        waits_us = RETRY_US_MAX if next_us is None else next_us - now.monotonic_us
+        return replace(outgoing, lifetime_s=self._kept_s(waits_us, now))
+
+    def _kept_s(self, repeated_us: int, now: Now) -> int:
+        """Return how long a relay keeps, in seconds, what is sent again after a time, or in the next window."""
+        next_window_us = self.state.presence.next_window_us or 0
+        return (max(repeated_us, next_window_us - now.monotonic_us) + RESEND_KEPT_US) // 1_000_000
 
     def _about_links(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
         present = None

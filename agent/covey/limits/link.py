@@ -85,6 +85,10 @@ RETRY_US_INITIAL = 5_000_000
 RETRY_US_MAX = 300_000_000
 """Longest wait: a recipient that comes back hears from us within five minutes even if the relay lost all."""
 
+RESEND_KEPT_US = 600_000_000
+"""How much longer than until the next resend a relay keeps one: twice the longest wait, as clocks and lines vary. The
+first copy it keeps as long as it likes."""
+
 REPLACE_INCARNATION_US = 86_400_000_000
 """How often one recipient may have a device begin another incarnation. Others remember 1,024 of a device: one hostile
 member must not use them up."""
@@ -162,8 +166,15 @@ BUDGET_MARGIN_BYTES = 2_000
 WINDOW_COST_BYTES = 5_000
 """What a window is expected to cost: connecting with a full TLS handshake, a beat, and its headers."""
 
+BUDGET_GRANTED_BYTES = 500
+"""What may be counted with a budget before the count is noted again, at least: a message with its answer ..."""
+
 BUDGET_GRANTED_PART = 100
-"""The part of a budget that may be counted before the count is noted again: so much a power cut costs at most."""
+"""... or this part of the budget's day, if that is more. A power cut costs so much, and in a window what it costs."""
 
 METERED_WINDOW = 8
-"""Deliveries that a relay may send without an answer to a device with a budget: few are under way when it ends."""
+"""Deliveries that a relay may send without an answer to a device with a budget, at most: few are under way when it
+ends ..."""
+
+DELIVERY_BYTES = 1_500
+"""... and one for so much of its margin: two short messages with headers and answers."""

@@ -365,7 +365,8 @@ class Connection:
         self._client.loop_write()
         self._flush(connected)
         self._client.loop_misc()
-        if self._meter is not None and (now := time.monotonic()) >= self._metered_s + _METER_S:
+        now = time.monotonic()
+        if self._meter is not None and (now >= self._metered_s + _METER_S or self._settings.meter.is_limited):
             self._metered_s = now
             self._meter.look()
             if self._settings.meter.exhausted and isinstance(self._state, Up):

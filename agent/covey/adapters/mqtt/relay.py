@@ -214,7 +214,7 @@ class MqttRelay:
     def _run(self, deliver: Callable[[RelayEvent], None]) -> None:
         for generation in itertools.count(1):
             self._wanted.wait()
-            while self._settings.meter.exhausted and not self._stopping.is_set():
+            while not self._settings.meter.pays_for_connection and not self._stopping.is_set():
                 self._stopping.wait(_EXHAUSTED_S)
             self._pausing.clear()
             will = self._will

@@ -16,6 +16,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from covey.limits.link import WINDOW_COST_BYTES
+
 if TYPE_CHECKING:
     from covey.adapters.mqtt.buffered_socket import BufferedSocket
 
@@ -75,6 +77,16 @@ class WireMeter:
     def exhausted(self) -> bool:
         """Whether nothing more may be carried."""
         return self._left is not None and self._left <= 0
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether only so much may be carried, so that each byte is to be noted soon."""
+        return self._left is not None
+
+    @property
+    def pays_for_connection(self) -> bool:
+        """Whether enough is left for another connection."""
+        return self._left is None or self._left >= WINDOW_COST_BYTES
 
     def allow(self, left: int | None) -> None:
         """Allow so many bytes from now on; None: any number. What is not taken yet counts against them."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.clock import PROGRAM_S
 from covey.core.wire.topics import inbox_topic
 from covey.errors import ConfigurationError
-from covey.limits.link import METERED_WINDOW, SESSION_S
+from covey.limits.link import SESSION_S
 
 if TYPE_CHECKING:
     from covey.adapters.mqtt.relay import MqttRelay
@@ -54,8 +54,9 @@ def make_relays(
     """
     from covey.adapters.keys.relay_credential import accounts
     from covey.adapters.mqtt.relay import MqttRelay
+    from covey.core.link.budget import link_budget
 
-    schedule = schedule_of(config.link)
+    schedule, budget = schedule_of(config.link), link_budget(config.link.budget)
     session_s = SESSION_S if schedule is None else max(SESSION_S, 3 * schedule.longest_us // 1_000_000)
     return [
         MqttRelay(
@@ -72,7 +73,7 @@ def make_relays(
             certified=certified,
             meter=meter,
             session_expiry_s=session_s,
-            window=METERED_WINDOW if config.link.budget else WINDOW,
+            window=WINDOW if budget is None else budget.deliveries,
         )
         for account in accounts(folder, config)
     ]

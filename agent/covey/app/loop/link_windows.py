@@ -2,11 +2,20 @@
 
 Other processes of this device read when the next one begins (`NEXT_WINDOW`), and ask for one at once
 (`ask_for_window`).
+
+1. No window opens that the budget does not pay for, not even the one of a start. A regular one is passed over; one that
+   was asked for, or that something urgent waits for, may use the reserve. What was asked for and is not paid for opens
+   as soon as it is.
+2. A window's cost is noted before it opens (`LinkCosts.opens`), so that power cuts do not hide connections.
+3. A window ends at once when nothing more may be spent.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from covey.core.ids import Place
+from covey.core.link.queued import Lane
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,13 +61,14 @@ class LinkWindows:
 
     def changed_elsewhere(self, now: Now) -> None:
         """Note that another process has written: it may ask for a window, or need one."""
-        if not self._open_if_asked(now) and not self._windows.is_open and self._busy():
+        if not self._open_if_asked(now) and not self._windows.is_open and self._busy() and self._pays_urgently(now):
             self._windows.open(now)
 
     def _open_if_asked(self, now: Now) -> bool:
-        asked, self._asked = self._asked, self._asked_now()
-        if asked == self._asked:
+        asked = self._asked_now()
+        if asked == self._asked or not (self._windows.is_open or self._pays_urgently(now)):
             return False
+        self._asked = asked
         self._windows.open(now)
         self._windows.moved(now)
         return True
@@ -66,20 +76,43 @@ class LinkWindows:
     def turn(self, node: Node, now: Now) -> int:
         """Open or close a window where that is due; return when to be called next, in monotonic microseconds."""
         windows, awaits = self._windows, node.state.windows.awaits_answer
+        if self._is_open is None and not self._pays(now):
+            windows.close()
         if not windows.is_open:
             self._open_if_asked(now)
         due = now.monotonic_us >= windows.next_deadline(now, awaits_answer=awaits)
-        busy = due and windows.is_open and self._busy()
-        if windows.is_open or not due or self._costs.may_open(now):
-            windows.turn(now, awaits_answer=awaits, busy=busy)
-        is_open = windows.is_open and not self._costs.exhausted
+        if due and not windows.is_open and not self._pays(now):
+            windows.skip(now)
+        else:
+            windows.turn(now, awaits_answer=awaits, busy=due and windows.is_open and self._busy())
+        if self._costs.exhausted:
+            windows.close()
         node.state.presence.next_window_us = windows.next_us(now)
-        if is_open is not self._is_open:
-            if self._is_open is not None:
-                (self._relays.resume if is_open else self._relays.rest)()
-            self._is_open = is_open
-        self._note(0 if is_open else now.wall_us + windows.next_us(now) - now.monotonic_us, now)
+        if windows.is_open is not self._is_open:
+            if windows.is_open:
+                self._costs.opens(now, len(self._relays.names))
+                self._relays.resume()
+            else:
+                self._relays.rest()
+            self._is_open = windows.is_open
+        self._note(0 if windows.is_open else now.wall_us + windows.next_us(now) - now.monotonic_us, now)
         return max(windows.next_deadline(now, awaits_answer=awaits), now.monotonic_us + _LOOK_US)
+
+    def _pays(self, now: Now) -> bool:
+        return self._costs.may_open(now, len(self._relays.names)) or (
+            self._pays_urgently(now) and self._waits_urgently()
+        )
+
+    def _pays_urgently(self, now: Now) -> bool:
+        return self._costs.may_open(now, len(self._relays.names), urgent=True)
+
+    def _waits_urgently(self) -> bool:
+        outbox = self._store.outbox
+        return any(
+            outbox.queued(recipient, Place(0), 1, 1, lane=lane)
+            for recipient in outbox.recipients()
+            for lane in (Lane.CONTROL, Lane.ALARM)
+        )
 
     def _note(self, next_us: int, now: Now) -> None:
         """Write down when the next window begins, if that has changed by more than a clock's corrections."""

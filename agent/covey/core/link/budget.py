@@ -2,8 +2,9 @@
 
 1. All bytes count, in both directions, as `costs.py` counts them. Nothing is spent beyond the budget less `margin`,
    which is for what is under way when the connection is closed.
-2. `URGENT` kinds (orders, group changes, alarms, acknowledgements) may use all of it. A fifth is reserved for them:
-   other kinds stop at four fifths. Windows and beats stop in between.
+2. `URGENT` kinds (orders, group changes, alarms, acknowledgements, and a window for them) may use all of it. A fifth is
+   reserved for them: other kinds stop at four fifths. Regular windows and beats stop in between. Where a budget pays
+   for three windows, all but beats leave enough for an urgent one.
 3. A month's budget is paced: ordinary kinds may use the part of their share that has passed, and a day in advance.
 4. What does not fit waits for the next window, day or month. It is never dropped for the budget.
 5. A device with a budget connects in windows. Without a schedule of its own it plans as many as half of it pays.
@@ -23,12 +24,14 @@ from covey.limits.link import (
     BUDGET_MARGIN_BYTES,
     CONNECT_EVERY_US_MAX,
     CONNECT_EVERY_US_MIN,
+    DELIVERY_BYTES,
+    METERED_WINDOW,
     WINDOW_COST_BYTES,
 )
 
-WINDOW = "window"
-"""Spending that the ledger does not know as a kind: a connection."""
-URGENT = frozenset({CONTROL, ALARMS, ACKNOWLEDGEMENTS})
+WINDOW, URGENT_WINDOW = "window", "urgent window"
+"""Spending that the ledger does not know as a kind: a connection, and one for something that cannot wait."""
+URGENT = frozenset({CONTROL, ALARMS, ACKNOWLEDGEMENTS, URGENT_WINDOW})
 
 _DAY_US = 86_400_000_000
 _MONTH_DAYS = 31
@@ -53,6 +56,11 @@ class Budget:
         """What is kept for what is under way when the connection is closed (rule 1)."""
         return min(max(BUDGET_MARGIN_BYTES, self.bytes // 50), self.bytes // 5)
 
+    @property
+    def deliveries(self) -> int:
+        """How many deliveries a relay may have under way, so that they fit into the margin."""
+        return min(METERED_WINDOW, max(1, self.margin // DELIVERY_BYTES))
+
     def spent(self, ledger: CostLedger) -> int:
         """Return what this period has cost."""
         return ledger.bytes_this_month if self.monthly else ledger.bytes_today
@@ -66,11 +74,15 @@ class Budget:
         return self.spent(ledger) + size <= self._limit(kind, now)
 
     def _limit(self, kind: str, now: Now) -> int:
+        all_of_it = self.bytes - self.margin
         if kind in URGENT:
-            return self.bytes - self.margin
-        if kind in {BEATS, WINDOW}:
-            return min(self.bytes * 9 // 10, self.bytes - self.margin)
-        share = min(self.bytes * 4 // 5, self.bytes - self.margin)
+            return all_of_it
+        if kind == BEATS:
+            return min(self.bytes * 9 // 10, all_of_it)
+        spared = WINDOW_COST_BYTES if all_of_it >= 3 * WINDOW_COST_BYTES else 0
+        if kind == WINDOW:
+            return min(self.bytes * 9 // 10, all_of_it - spared)
+        share = min(self.bytes * 4 // 5, all_of_it - spared)
         if not self.monthly:
             return share
         day = now.wall_us // _DAY_US

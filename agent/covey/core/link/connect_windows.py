@@ -88,6 +88,14 @@ class ConnectWindows:
             self._opened_us = self._moved_us = now.monotonic_us
             self.is_open = True
 
+    def close(self) -> None:
+        """Close the window now; the next regular one opens when it would have."""
+        self.is_open = False
+
+    def skip(self, now: Now) -> None:
+        """Pass over a regular window that is due: the next one opens an interval later, at this device's own time."""
+        self._opened_us, self._gap_us = now.monotonic_us, self._schedule.every_us
+
     def moved(self, now: Now) -> None:
         """Note that something was sent or received."""
         self._moved_us = now.monotonic_us

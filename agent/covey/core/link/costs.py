@@ -58,17 +58,19 @@ def kind_of(message_type: MessageType | None) -> str:
 
 @dataclass(slots=True)
 class Traffic:
-    """Bytes of envelopes by kind, sent or received, since they were taken last."""
+    """Bytes of envelopes by kind, sent or received, since they were taken last, and how many envelopes those were."""
 
     bytes: Counter[str] = field(default_factory=Counter)
+    envelopes: int = 0
 
     def count(self, kind: str, size: int) -> None:
         """Add the envelope of a message."""
         self.bytes[kind] += size
+        self.envelopes += 1
 
     def take(self) -> Counter[str]:
         """Return what was counted, and begin again."""
-        taken, self.bytes = self.bytes, Counter()
+        taken, self.bytes, self.envelopes = self.bytes, Counter(), 0
         return taken
 
 

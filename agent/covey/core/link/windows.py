@@ -160,6 +160,11 @@ class Windows:
         link = None if entry is None else self._of_lane(entry.lane).get((recipient, entry.lane))
         return 0 if link is None else link.retries
 
+    def next_retry_us(self, recipient: DeviceKey, entry: InFlight) -> int | None:
+        """Return when a message's window retries next; None where nothing is in flight."""
+        link = self._of_lane(entry.lane).get((recipient, entry.lane))
+        return None if link is None else link.next_deadline()
+
     def silent(self, retries: int) -> set[DeviceKey]:
         """Return the recipients that have left so many retries in a row without an answer, in any lane."""
         return {link.recipient for link in self._all() if link.retries >= retries}

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.core.link.budget import URGENT, WINDOW, Budget, link_budget
+from covey.core.link.budget import URGENT, URGENT_WINDOW, WINDOW, Budget, link_budget
 from covey.core.link.connect_windows import ConnectSchedule
 from covey.core.link.costs import ALARMS, BEATS, CONTROL, KINDS, READINGS, CostLedger
 from covey.core.now import Now
 from covey.errors import ConfigurationError
-from covey.limits.link import BUDGET_BYTES_A_DAY_MIN, CONNECT_EVERY_US_MIN
+from covey.limits.link import BUDGET_BYTES_A_DAY_MIN, CONNECT_EVERY_US_MIN, METERED_WINDOW
 
 _DAY_US = 86_400_000_000
+START = Now(0, 20_000 * _DAY_US)
 
 
 def at(text: str) -> Now:
@@ -52,16 +53,30 @@ def test_the_hint_for_a_small_budget_names_the_minimum() -> None:
 
 
 def test_readings_leave_a_reserve_for_orders_and_alarms() -> None:
-    budget, ledger, now = Budget(20_000, monthly=False), CostLedger(), at("2026-11-29T12:00")
+    budget, ledger, now = Budget(100_000, monthly=False), CostLedger(), at("2026-11-29T12:00")
     ledger.roll(now)
-    ledger.add({READINGS: 15_000})
-    assert budget.may_spend(READINGS, 1_000, ledger, now)
-    assert not budget.may_spend(READINGS, 1_001, ledger, now)
-    assert budget.may_spend(BEATS, 3_000, ledger, now)
-    assert not budget.may_spend(WINDOW, 3_001, ledger, now)
-    for kind in (CONTROL, ALARMS):
-        assert budget.may_spend(kind, 3_000, ledger, now)
-        assert not budget.may_spend(kind, 3_001, ledger, now)
+    ledger.add({READINGS: 75_000})
+    assert budget.may_spend(READINGS, 5_000, ledger, now)
+    assert not budget.may_spend(READINGS, 5_001, ledger, now)
+    for kind in (BEATS, WINDOW):
+        assert budget.may_spend(kind, 15_000, ledger, now)
+        assert not budget.may_spend(kind, 15_001, ledger, now)
+    for kind in (CONTROL, ALARMS, URGENT_WINDOW):
+        assert budget.may_spend(kind, 23_000, ledger, now)
+        assert not budget.may_spend(kind, 23_001, ledger, now)
+
+
+def test_a_small_budget_leaves_an_urgent_window_where_it_pays_for_three() -> None:
+    small, smallest, ledger, now = Budget(20_000, monthly=False), Budget(10_000, monthly=False), CostLedger(), START
+    for kind in (READINGS, WINDOW):
+        assert small.may_spend(kind, 13_000, ledger, now)
+        assert not small.may_spend(kind, 13_001, ledger, now)
+        assert smallest.may_spend(kind, 8_000, ledger, now)
+    assert small.may_spend(URGENT_WINDOW, 18_000, ledger, now)
+
+
+def test_what_a_relay_has_under_way_fits_into_the_margin() -> None:
+    assert [Budget(size, monthly=False).deliveries for size in (10_000, 200_000, 10**6)] == [1, 2, METERED_WINDOW]
 
 
 def test_a_month_is_paced_and_a_day_in_advance() -> None:

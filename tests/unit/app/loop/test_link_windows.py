@@ -1,0 +1,186 @@
+"""`covey.app.loop.link_windows` and `link_costs`: what a budget lets a running agent do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.mqtt.wire_meter import WireBytes, WireMeter
+from covey.app.loop.link_costs import LinkCosts
+from covey.app.loop.link_windows import LinkWindows, ask_for_window
+from covey.app.loop.relays import Relays
+from covey.core.group.manifest import GroupManifest
+from covey.core.link.budget import Budget
+from covey.core.link.connect_windows import ConnectSchedule, ConnectWindows
+from covey.core.link.costs import CONTROL, READINGS
+from covey.core.now import Now
+from covey.limits.link import WINDOW_COST_BYTES, WINDOW_QUIET_US
+from tests.fleet import START, Device, found
+
+HOUR_US = 3_600_000_000
+
+
+class Line(Relays):
+    """The relays of a device: whether they rest."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.resting = False
+
+    @property
+    def names(self) -> list[str]:
+        """One relay."""
+        return ["relay"]
+
+    def rest(self) -> None:
+        """Disconnect."""
+        self.resting = True
+
+    def resume(self) -> None:
+        """Connect."""
+        self.resting = False
+
+
+class Metered:
+    """A device with a budget, and what its agent has of it."""
+
+    def __init__(self, folder: Path, budget: Budget, spent: int = 0) -> None:
+        self.device, self.collector = Device("device", folder), Device("collector", folder, collects=True)
+        found(self.device, self.collector)
+        self.device.node.state.traffic.take()
+        self.budget, self.line = budget, Line()
+        self.now = START
+        self.start()
+        self.spend(spent)
+
+    def start(self) -> None:
+        """Start an agent."""
+        self.meter = WireMeter()
+        self.costs = LinkCosts(self.device.store, self.meter, self.now, self.budget)
+        scheduled = ConnectWindows(ConnectSchedule(HOUR_US), self.device.key, self.now)
+        self.windows = LinkWindows(scheduled, self.device.store, self.line, lambda: False, self.costs)
+
+    def spend(self, size: int) -> None:
+        """Carry some bytes."""
+        self.meter.note(WireBytes(tcp=size))
+        self.costs.turn(self.device.node, self.now)
+
+    def turn(self, later_us: int = 0) -> bool:
+        """Turn, and say whether a window is open."""
+        self.now = Now(self.now.monotonic_us + later_us, self.now.wall_us + later_us)
+        self.costs.turn(self.device.node, self.now)
+        self.windows.turn(self.device.node, self.now)
+        return not self.line.resting
+
+    def ask(self) -> None:
+        """Ask for a window, as an alarm does."""
+        with self.device.store.transaction():
+            ask_for_window(self.device.store, self.now)
+
+    def close(self) -> None:
+        """End."""
+        self.device.store.close()
+        self.collector.store.close()
+
+
+@pytest.fixture
+def metered(tmp_path: Path) -> Iterator[Callable[..., Metered]]:
+    made: list[Metered] = []
+
+    def make(budget: Budget, spent: int = 0) -> Metered:
+        made.append(Metered(tmp_path, budget, spent))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+DAILY = Budget(100_000, monthly=False)
+
+
+def test_a_start_opens_no_window_that_the_budget_does_not_pay_for(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 89_000)
+    agent.start()
+    assert not agent.turn()
+
+
+def test_a_window_that_is_asked_for_uses_only_the_reserve(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 89_000)
+    assert not agent.turn()
+    agent.ask()
+    assert agent.turn(1_000_000)
+    agent.spend(6_000)
+    assert not agent.turn(WINDOW_QUIET_US)
+    agent.ask()
+    assert not agent.turn(1_000_000), "98,000 are for what is under way"
+    assert not agent.turn(12 * HOUR_US)
+    assert agent.turn(12 * HOUR_US), "and it opens as soon as it is paid for"
+
+
+def test_a_regular_window_that_is_not_paid_for_is_passed_over(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 50_000)
+    assert agent.turn()
+    agent.spend(39_000)
+    assert not agent.turn(WINDOW_QUIET_US)
+    for _ in range(3):
+        assert not agent.turn(HOUR_US)
+
+
+def test_what_is_urgent_opens_a_regular_window_from_the_reserve(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 50_000)
+    assert agent.turn()
+    agent.spend(39_000)
+    assert not agent.turn(WINDOW_QUIET_US)
+    node, group_id = agent.device.node, agent.device.node.groups.joined()[0].group_id
+    with agent.device.store.transaction():
+        node.actions.change(group_id, lambda draft, _: _labelled(draft, agent.device), agent.now)
+    assert agent.turn(2 * HOUR_US)
+
+
+def _labelled(draft: GroupManifest, device: Device) -> GroupManifest:
+    member = draft.member(device.key)
+    assert member is not None
+    return draft.changing(replace(member, label="another"))
+
+
+def test_a_power_cut_in_a_connection_hides_nothing_of_it(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY)
+    assert agent.turn()
+    agent.start()  # before anything was counted
+    agent.turn()
+    assert not agent.costs.may_spend(CONTROL, DAILY.bytes - DAILY.margin - WINDOW_COST_BYTES, agent.now)
+
+
+def test_what_a_connection_costs_is_paid_before_it_is_seen(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 70_000)
+    assert agent.turn()
+    assert agent.costs.may_spend(READINGS, 4_000, agent.now)
+    assert not agent.costs.may_spend(READINGS, 5_000, agent.now)
+    agent.spend(3_000)
+    assert not agent.costs.may_spend(READINGS, 5_000, agent.now), "the rest of it may still come"
+
+
+def test_envelopes_count_with_what_carries_them_until_they_are_on_the_wire(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 40_000)
+    traffic = agent.device.node.state.traffic
+    agent.costs.turn(agent.device.node, agent.now)
+    for _ in range(100):
+        traffic.count(READINGS, 150)
+    assert agent.costs.may_spend(READINGS, 4_700, agent.now)
+    assert not agent.costs.may_spend(READINGS, 5_000, agent.now)
+    agent.costs.turn(agent.device.node, agent.now)
+    assert not agent.costs.may_spend(READINGS, 5_000, agent.now)
+    agent.meter.note(WireBytes(mqtt=16_000, tls=1_000, tcp=3_000))
+    agent.costs.turn(agent.device.node, agent.now)
+    assert agent.costs.may_spend(READINGS, 19_000, agent.now)
+
+
+def test_a_window_ends_when_nothing_more_may_be_spent(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 50_000)
+    assert agent.turn()
+    agent.spend(48_500)
+    assert not agent.turn(1_000)
