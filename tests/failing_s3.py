@@ -1,6 +1,7 @@
 """A server that speaks as much of S3 as `obstore` and the Delta library ask for, in memory, and fails as asked.
 
-`orders` is asked once for each request; what it answers decides what becomes of it: `Order`. Conditional puts
+`orders` is asked once for each request; what it answers decides what becomes of it: `Order`. `FAILURES` are honest:
+whoever asked learns that something went wrong. `LIES` are not, or say the wrong thing. Conditional puts
 (`If-None-Match: *`, `If-Match`) are compared and stored under one lock, as S3 does. Signatures are not looked at.
 `objects` is all that there is: a copy of it is a copy of the store.
 """
@@ -13,6 +14,7 @@ import struct
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, MutableSequence
 from contextlib import contextmanager, suppress
 from email.utils import formatdate
@@ -28,6 +30,10 @@ Stored = tuple[bytes, float]
 """Content, and when it came, in seconds since 1970."""
 
 
+Answer = tuple[int, bytes, dict[str, str]]
+Act = Callable[[bytes], Answer]
+
+
 class Order(Enum):
     """What becomes of a request."""
 
@@ -38,6 +44,22 @@ class Order(Enum):
     """It is done, and the connection is cut before the answer."""
     CUT = auto()
     """The connection is cut, and nothing is done."""
+    FORGET = auto()
+    """Nothing is changed, and the answer is that it is done. What changes nothing is obeyed."""
+    SHORTEN = auto()
+    """Half of an object is stored, or read, and the answer is that it is the whole one."""
+    DENY = auto()
+    """It is done, and the answer is that the request was wrong (400): nobody asks again by himself."""
+    TWICE = auto()
+    """It is done twice; the second answer is given."""
+    OLDER = auto()
+    """A listing, or an object, as it was a few changes ago. What changes something is obeyed."""
+
+
+FAILURES = (Order.OBEY, Order.REFUSE, Order.LOSE, Order.CUT)
+LIES = (Order.FORGET, Order.SHORTEN, Order.DENY, Order.TWICE, Order.OLDER)
+_CHANGES_AGO = 6
+_READS = ("GET", "HEAD")
 
 
 class FailingS3:
@@ -49,6 +71,8 @@ class FailingS3:
         self.asked: list[str] = []
         self.moments: MutableSequence[dict[str, Stored]] = []
         """What was there after each change: what whoever writes leaves if he is killed then. Grows with its square."""
+        self.older: deque[dict[str, Stored]] = deque(maxlen=_CHANGES_AGO)
+        """What was there before each of the last changes."""
         self.orders: Callable[[str, str], Order] = lambda _method, _key: Order.OBEY
         self.lock = threading.Lock()
         self.connections: set[socket.socket] = set()
@@ -155,20 +179,19 @@ class _Request(BaseHTTPRequestHandler):
     def _key(self) -> str:
         return unquote(urlsplit(self.path).path).strip("/")
 
-    def _serve(self, act: Callable[[bytes], tuple[int, bytes, dict[str, str]]]) -> None:
+    def _serve(self, act: Act) -> None:
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         order = self.held.orders(self.command, self._key)
         with self.held.lock:
             self.held.asked.append(f"{self.command} {self._key}")
-            if order in (Order.OBEY, Order.LOSE):
-                before = dict(self.held.objects)
-                status, answer, headers = act(body)
-                if self.held.objects != before:
-                    self.held.moments.append(dict(self.held.objects))
+            if order not in (Order.REFUSE, Order.CUT):
+                status, answer, headers = self._done(act, body, order)
         if order is Order.REFUSE:
             status, answer, headers = 503, b"<Error><Code>SlowDown</Code></Error>", {}
-        elif order is not Order.OBEY:
+        elif order is Order.DENY:
+            status, answer, headers = 400, b"<Error><Code>InvalidRequest</Code></Error>", {}
+        elif order in (Order.LOSE, Order.CUT):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.close_connection = True
             self.connection.close()
@@ -182,7 +205,35 @@ class _Request(BaseHTTPRequestHandler):
             if self.command != "HEAD":
                 self.wfile.write(answer)
 
-    def _get(self, _: bytes) -> tuple[int, bytes, dict[str, str]]:
+    def _done(self, act: Act, body: bytes, order: Order) -> Answer:
+        """Do what was asked, or what the order makes of it."""
+        before = dict(self.held.objects)
+        if self.command in _READS:
+            if order is Order.OLDER and self.held.older:
+                self.held.objects = self.held.older[0]
+            if order is Order.SHORTEN:
+                self._shorten(self._key)
+            answered = act(body)
+            self.held.objects = before
+            return answered
+        answered = act(body)
+        if order is Order.TWICE:
+            answered = act(body)
+        if order is Order.FORGET:
+            self.held.objects = before
+        elif order is Order.SHORTEN and self.held.objects.get(self._key) != before.get(self._key):
+            self._shorten(self._key)
+        if self.held.objects != before:
+            self.held.older.append(before)
+            self.held.moments.append(dict(self.held.objects))
+        return answered
+
+    def _shorten(self, key: str) -> None:
+        if key in self.held.objects:
+            content, came = self.held.objects[key]
+            self.held.objects = {**self.held.objects, key: (content[: len(content) // 2], came)}
+
+    def _get(self, _: bytes) -> Answer:
         found = self.held.objects.get(self._key)
         if found is None:
             return 404, b"<Error><Code>NoSuchKey</Code></Error>", {}
@@ -197,7 +248,7 @@ class _Request(BaseHTTPRequestHandler):
         headers["Content-Range"] = f"bytes {begin}-{end - 1}/{len(content)}"
         return 206, content[begin:end], headers
 
-    def _put(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+    def _put(self, body: bytes) -> Answer:
         found = self.held.objects.get(self._key)
         exists, expected = self.headers.get("If-None-Match") == "*", self.headers.get("If-Match")
         if (exists and found) or (expected and (found is None or _tag(found[0]) != expected)):
@@ -205,7 +256,7 @@ class _Request(BaseHTTPRequestHandler):
         self.held.objects[self._key] = (body, time.time())
         return 200, b"", {"ETag": _tag(body)}
 
-    def _begin_parts(self, _: bytes) -> tuple[int, bytes, dict[str, str]]:
+    def _begin_parts(self, _: bytes) -> Answer:
         upload = f"u{len(self.held.parts)}"
         self.held.parts[upload] = {}
         return (
@@ -214,22 +265,22 @@ class _Request(BaseHTTPRequestHandler):
             {},
         )
 
-    def _put_part(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+    def _put_part(self, body: bytes) -> Answer:
         self.held.parts[self._query["uploadId"][0]][int(self._query["partNumber"][0])] = body
         return 200, b"", {"ETag": _tag(body)}
 
-    def _join_parts(self, _: bytes) -> tuple[int, bytes, dict[str, str]]:
+    def _join_parts(self, _: bytes) -> Answer:
         parts = self.held.parts[self._query["uploadId"][0]]
         content = b"".join(parts[number] for number in sorted(parts))
         self.held.objects[self._key] = (content, time.time())
         said = f"<CompleteMultipartUploadResult><ETag>{escape(_tag(content))}</ETag></CompleteMultipartUploadResult>"
         return 200, said.encode(), {}
 
-    def _delete(self, _: bytes) -> tuple[int, bytes, dict[str, str]]:
+    def _delete(self, _: bytes) -> Answer:
         self.held.objects.pop(self._key, None)
         return 204, b"", {}
 
-    def _delete_many(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+    def _delete_many(self, body: bytes) -> Answer:
         bucket = self._key.partition("/")[0]
         named = [str(found.text) for found in ET.fromstring(body).iter() if found.tag.endswith("Key")]
         for name in named:
@@ -237,7 +288,7 @@ class _Request(BaseHTTPRequestHandler):
         said = "".join(f"<Deleted><Key>{escape(name)}</Key></Deleted>" for name in named)
         return 200, f"<DeleteResult>{said}</DeleteResult>".encode(), {}
 
-    def _list(self, _: bytes) -> tuple[int, bytes, dict[str, str]]:
+    def _list(self, _: bytes) -> Answer:
         bucket, query = self._key.partition("/")[0], {name: values[0] for name, values in self._query.items()}
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
         after = query.get("start-after", "")

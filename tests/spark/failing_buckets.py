@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 
-from tests.failing_s3 import FailingS3, Order
+from tests.failing_s3 import FAILURES, FailingS3, Order
 from tests.spark.strikes import Dice
 
 
@@ -35,4 +35,4 @@ class FailingBuckets:
     def _order(self, _method: str, key: str) -> Order:
         if time.monotonic() > self._whole_at.get(key.partition("/")[0], 0.0):
             return Order.OBEY
-        return self._requests.one_of(list(Order))
+        return self._requests.one_of(FAILURES)

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from covey.adapters.files import synchronise
 from covey.errors import StorageError
-from covey_ingest.committer.file_names import check_content, named
+from covey_ingest.committer.file_names import DAMAGED_HINT, check_content, named
 from covey_ingest.task.file_statistics import statistics
 
 if TYPE_CHECKING:
@@ -69,12 +69,17 @@ def merged(
 
     folder = Path(tempfile.mkdtemp(prefix=".merging-", dir=root))
     try:
-        sizes = {path: size for path, size in sizes.items() if _is_sound(location, name, path)}
-        every: ds.FileSystemDataset = table.to_pyarrow_dataset()
-        chosen = [part for part in every.get_fragments() if unquote(part.path) in sizes or part.path in sizes]
-        rows = ds.FileSystemDataset(chosen, every.schema, every.format, every.filesystem)
+        with ExitStack() as held:
+            there = {path: file for path in sizes if (file := _lent(held, location, name, path)) is not None}
+            sizes = {path: sizes[path] for path in there}
+            schema = table.to_pyarrow_dataset().schema
+            rows = ds.dataset([*there.values()], schema=schema, format="parquet")
+            files = clustered(rows, schema, folder, file_bytes)
+            before, after = (sum(pq.read_metadata(file).num_rows for file in of) for of in (there.values(), files))
+        if before != after:
+            raise StorageError(f"merging made {after} rows of {before}", hint=DAMAGED_HINT)
         actions: list[Action] = []
-        for file in clustered(rows, every.schema, folder, file_bytes):
+        for file in files:
             size, said = file.stat().st_size, statistics(file)
             came_ms = location.store.upload(f"{name}/{file.name}", file)
             actions.append(AddAction(file.name, size, {}, came_ms, False, said))
@@ -83,13 +88,14 @@ def merged(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_sound(location: TableLocation, name: str, path: str) -> bool:
+def _lent(held: ExitStack, location: TableLocation, name: str, path: str) -> Path | None:
+    """Return a file of a table, as it was written: of a store a copy, since that could give another one next time."""
     try:
-        with location.store.reading(f"{name}/{unquote(path)}") as file:
-            check_content(file, path)
+        file = held.enter_context(location.store.reading(f"{name}/{unquote(path)}"))
+        check_content(file, path)
     except (StorageError, FileNotFoundError):
-        return False
-    return True
+        return None
+    return file
 
 
 def clustered(merged: ds.Dataset, schema: pa.Schema, folder: Path, file_bytes: int) -> list[Path]:

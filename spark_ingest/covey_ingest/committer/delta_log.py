@@ -21,26 +21,36 @@
    earlier run adds nothing after a later one has looked.
 7. In a folder each commit is synced before anything relies on it, and a torn one is removed at the start
    (`table_locations`).
-8. In a folder each of our entries names the digest of the entry before it, so that damage of any but the last shows
+8. No store is believed (rule 3 of `table_locations`): each entry is read back and compared with what was asked for,
+   each file that the library wrote is read, and where a listing ends the next entry is asked for by name.
+9. In a folder each of our entries names the digest of the entry before it, so that damage of any but the last shows
    (`verifying`): the library takes an empty entry for one that changed nothing.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, StorageError
-from covey_ingest.committer.delta_files import merged, sizes_of
+from covey.limits.tables import MAXIMUM_LOG_ENTRY_BYTES
+from covey_ingest.committer.delta_files import merged, removed, sizes_of
+from covey_ingest.committer.file_names import DAMAGED_HINT
+from covey_ingest.committer.file_names import named as named_by_digest
 from covey_ingest.committer.state_file import read_state
 from covey_ingest.committer.table_locations import PREVIOUS, RUN, WRITER, TableLocation, open_table
 from covey_ingest.tables.clocks import rebase
+from covey_ingest.task.file_statistics import statistics
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
@@ -55,6 +65,7 @@ STATE_TABLES = ("devices", "gaps", "clocks", "members")
 """What is replaced whole."""
 
 STATE_SECONDS = 60.0
+_REWRITTEN = "-rewritten"
 _KEPT_HOURS = 24
 """Of files that merging has replaced: how long a reader may read on with what it found in the log."""
 
@@ -80,6 +91,8 @@ class DeltaLog:
         self._has: dict[str, int] = {}
         self._rebased: int | None = None
         self._checkpoints: dict[str, int] = {}
+        self.kept = -1
+        """The micro-batch of the newest stored state (`tables_state`)."""
 
     def append(self, name: str, number: int, actions: list[Action], note: Mapping[str, str] | None = None) -> None:
         """Add micro-batch `number` to an existing table, in one commit that contains `note`.
@@ -88,14 +101,21 @@ class DeltaLog:
             ConfigurationError: another run has begun (rule 6).
             StorageError: the log refused.
         """
+        named = None
         try:
             with self._storage_errors():
-                self._commit(name, actions, self._named(name, number, note=note))
+                named = self._named(name, number, note=note)
+                self._commit(name, actions, named)
                 self._has[name] = number
         except StorageError:
-            # An answer that is lost leaves open whether the commit stands: what carries both numbers is this one.
-            if self.table(name).transaction_version(self._ingest + WRITER) != self.run or self.done(name) < number:
+            # An answer that is lost leaves open whether the commit stands: the newest entry says so.
+            if named is None or not self._is_newest(name, actions, named):
                 raise
+
+    def _is_newest(self, name: str, actions: list[Action], named: CommitProperties) -> bool:
+        table = self.table(name)
+        with self._storage_errors():
+            return _says(self._entry(name, table.version()), actions, named)
 
     def table(self, name: str) -> DeltaTable:
         """Return a table as its log was last seen; no commit follows what has come since, by rule 6.
@@ -129,6 +149,17 @@ class DeltaLog:
         with self._storage_errors():
             return self._done(name)
 
+    def rewritten(self, name: str) -> int:
+        """Return the micro-batch up to which rows of a table may stand in files that are no micro-batch's, or -1.
+
+        Raises:
+            StorageError: the log refused.
+        """
+        with self._storage_errors():
+            table = self._table(name)
+            found = None if table is None else table.transaction_version(self._ingest + _REWRITTEN)
+            return -1 if found is None else found
+
     def last_run(self, name: str) -> int:
         """Remove what a power cut has torn in a log, and return the last run that has written to it, or 0.
 
@@ -149,7 +180,7 @@ class DeltaLog:
             StorageError: the log refused.
         """
         with self._storage_errors():
-            self._widened(name, _nullable(schema))
+            self._widened(name, _nullable(schema), _PROPERTIES)
             self._commit(name, [], self._named(name, None))
 
     def delete(self, name: str, rows: str) -> None:
@@ -161,8 +192,10 @@ class DeltaLog:
         """
         table = self.table(name)
         with self._storage_errors():
-            table.delete(rows, commit_properties=self._named(name, None), post_commithook_properties=_bare())
-            self._settled(table, name)
+            named, before = self._named(name, None, rewrites=True), table.version()
+            done = table.delete(rows, commit_properties=named, post_commithook_properties=_bare())
+            if done["num_deleted_rows"]:
+                self._settled(table, name, before, [], named)
 
     def sweep(self, name: str) -> None:
         """Delete files that no log names, and changes, that came a day ago or earlier: lists all of the table.
@@ -173,11 +206,7 @@ class DeltaLog:
         with self._storage_errors():
             table = self._table(name)
             if table is not None:
-                hooks = _bare()
-                table.vacuum(
-                    _KEPT_HOURS, False, enforce_retention_duration=False, post_commithook_properties=hooks, full=True
-                )
-                table.update_incremental()
+                self._vacuum(table, name, _KEPT_HOURS, full=True)
                 self._location.drop_changes(name, _KEPT_HOURS)
 
     def maintain(self) -> None:
@@ -208,8 +237,10 @@ class DeltaLog:
             due = state.filter(is_new & pc.field("doubtful_from").is_valid())
             if len(due):
                 self._rebased = pc.max(due["known_batch"]).as_py()
-                rebase(table, due, self._named("readings", self._rebased, "-clocks"), _bare())
-                self._settled(table, "readings")
+                named = self._named("readings", self._rebased, "-clocks", rewrites=True)
+                before = table.version()
+                rebase(table, due, named, _bare())
+                self._settled(table, "readings", before, [], named)
 
     def replace_states(self) -> None:
         """Write the tables that are replaced whole.
@@ -242,7 +273,13 @@ class DeltaLog:
         if name not in self._open:
             table = open_table(self._location, name)
             if table is None:
+                if self._entry(name, 0) is not None:
+                    raise _older(self._location.uri(name))
                 return None
+            while self._entry(name, (seen := table.version()) + 1) is not None:
+                table.update_incremental()
+                if table.version() == seen:
+                    raise _older(self._location.uri(name))
             self._open[name] = table
             if name not in self._checkpoints:
                 self._checkpoints[name] = 0
@@ -251,18 +288,27 @@ class DeltaLog:
 
     def _clean(self, table: DeltaTable, name: str, kept_hours: int) -> None:
         """Delete files replaced long enough ago, and now and then commits covered by a checkpoint (rule 4)."""
-        gone = table.vacuum(
-            kept_hours, dry_run=False, enforce_retention_duration=False, post_commithook_properties=_bare()
-        )
-        table.update_incremental()
+        gone = self._vacuum(table, name, kept_hours, full=False)
         self._location.remove_empty(name, gone, self._done(name))
         if name not in STATE_TABLES:  # those have no change feed, and follow each minute
             self._location.drop_changes(name, kept_hours)
         if table.version() - self._checkpoints.get(name, 0) >= BATCHES_PER_MERGE:
             table.create_checkpoint()
             self._location.settle(table, name)
+            self._location.check_checkpoint(name, table.version(), len(sizes_of(table)))
             self._location.trim(table, name)
             self._checkpoints[name] = table.version()
+
+    def _vacuum(self, table: DeltaTable, name: str, kept_hours: int, *, full: bool) -> list[str]:
+        """Delete files that no log names; the library notes that in the log."""
+        before = table.version()
+        gone = table.vacuum(
+            kept_hours, False, enforce_retention_duration=False, post_commithook_properties=_bare(), full=full
+        )
+        table.update_incremental()
+        if table.version() > before:
+            self._settled(table, name, before, [])
+        return gone
 
     def _done(self, name: str) -> int:
         if name not in self._has:
@@ -281,15 +327,49 @@ class DeltaLog:
 
     def _commit(self, name: str, actions: list[Action], named: CommitProperties) -> None:
         table, hooks = self.table(name), _bare()
+        before = table.version()
         table.create_write_transaction(
             actions, "append", table.schema(), commit_properties=named, post_commithook_properties=hooks
         )
-        self._settled(table, name)
+        self._settled(table, name, before, actions, named)
 
-    def _settled(self, table: DeltaTable, name: str) -> None:
-        """Record a commit, and make it durable (rule 7)."""
+    def _settled(
+        self,
+        table: DeltaTable,
+        name: str,
+        before: int,
+        actions: list[Action],
+        named: CommitProperties | None = None,
+    ) -> None:
+        """Record the commit that followed an entry, make it durable (rule 7), and read it back (rule 8)."""
         table.update_incremental()
+        version = table.version()
         self._location.settle(table, name)
+        entry = self._entry(name, version) if version > before else None
+        if not _says(entry, actions, named):
+            raise StorageError(
+                f"the log at {self._location.uri(name)} says that it has a new entry, and has not, or another one",
+                hint="check the disk or the store; nothing is lost: start again, and it is written again",
+            )
+        own = {action.path for action in actions}
+        for path, size in _files_in(entry or b"").items():
+            if path not in own:
+                self._check_file(f"{name}/{unquote(path)}", size)
+
+    def _check_file(self, key: str, size: int) -> None:
+        """Read a file that the library wrote."""
+        try:
+            with self._location.store.reading(key) as file, pq.ParquetFile(file) as content:
+                if file.stat().st_size == size:
+                    for _ in content.iter_batches():
+                        pass
+                    return
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError(f"the file {key} of the tables cannot be read: {error}", hint=DAMAGED_HINT) from error
+        raise StorageError(f"the file {key} of the tables has not {size} B", hint=DAMAGED_HINT)
+
+    def _entry(self, name: str, version: int) -> bytes | None:
+        return self._location.store.get(f"{name}/_delta_log/{version:020}.json", MAXIMUM_LOG_ENTRY_BYTES)
 
     def _maintain(self, name: str) -> None:
         table = self._table(name)
@@ -303,11 +383,11 @@ class DeltaLog:
         if target:
             small = {path: size for path, size in sizes.items() if size < target}
             actions = merged(table, name, small, self._root, self._location, MAGNITUDES[-1])
-            self._commit(name, actions, self._named(name, None))
+            self._commit(name, actions, self._named(name, None, rewrites=True))
         self._clean(table, name, _KEPT_HOURS)
         del self._open[name]
 
-    def _widened(self, name: str, schema: pa.Schema) -> DeltaTable:
+    def _widened(self, name: str, schema: pa.Schema, configuration: Mapping[str, str]) -> DeltaTable:
         """Return the table with all columns of the schema (rule 3)."""
         from deltalake import DeltaTable, Schema
 
@@ -315,40 +395,41 @@ class DeltaLog:
         if table is None:
             uri, options = self._location.uri(name), self._location.options
             table = self._open[name] = DeltaTable.create(
-                uri, wanted, name=name, storage_options=options, configuration=_PROPERTIES
+                uri, wanted, name=name, storage_options=options, configuration=dict(configuration)
             )
+            self._settled(table, name, -1, [])
         known = {field.name for field in table.schema().fields}
         new = [field for field in wanted.fields if field.name not in known]
         if new:
+            before = table.version()
             table.alter.add_columns(new)
-            table.update_incremental()
+            self._settled(table, name, before, [])
         return table
 
     def _replace(self, name: str, rows: pa.Table, number: int) -> None:
-        from deltalake import write_deltalake
+        from deltalake.transaction import AddAction
 
         if number == self._done(name):  # a higher one: the other tables were restored from a backup
             return
-        new = self._table(name) is None
-        write_deltalake(
-            self._location.uri(name) if new else self.table(name),  # rule 6: not what a later run has written
-            rows.replace_schema_metadata(None),
-            mode="overwrite",
-            schema_mode="overwrite",
-            storage_options=self._location.options,
-            commit_properties=self._named(name, number),
-            post_commithook_properties=_bare(),
-        )
+        table = self._widened(name, _nullable(rows.schema), {})
+        file = self._root / f"{uuid4().hex}.parquet"
+        pq.write_table(rows.replace_schema_metadata(None), file, compression="zstd", store_schema=False)
+        file = named_by_digest(file)
+        came_ms = self._location.store.upload(f"{name}/{file.name}", file)
+        added = AddAction(file.name, file.stat().st_size, {}, came_ms, True, statistics(file))
+        file.unlink()
+        self._commit(name, [*removed(sizes_of(table), changes_data=True), added], self._named(name, number))
         self._has[name] = number
-        if new:
-            self._open.pop(name, None)
-        written = self._table(name)
-        if written is not None:
-            self._settled(written, name)
-            self._clean(written, name, _STATE_KEPT_HOURS)
+        self._clean(table, name, _STATE_KEPT_HOURS)
 
     def _named(
-        self, name: str, number: int | None, what: str = "", note: Mapping[str, str] | None = None
+        self,
+        name: str,
+        number: int | None,
+        what: str = "",
+        *,
+        note: Mapping[str, str] | None = None,
+        rewrites: bool = False,
     ) -> CommitProperties:
         from deltalake import CommitProperties, Transaction
 
@@ -356,6 +437,8 @@ class DeltaLog:
         before = {} if table is None else {PREVIOUS: self._location.entry_digest(name, table.version())}
 
         named = [] if number is None else [Transaction(self._ingest + what, number)]
+        if rewrites and self.kept >= 0:
+            named.append(Transaction(self._ingest + _REWRITTEN, self.kept))
         named.append(Transaction(self._ingest + WRITER, self.run))
         said = {RUN: str(self.run), **{key: value for key, value in before.items() if value}, **(note or {})}
         return CommitProperties(app_transactions=named, custom_metadata=said)
@@ -366,6 +449,37 @@ def _bare() -> PostCommitHookProperties:
     from deltalake import PostCommitHookProperties
 
     return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+def _older(uri: str) -> StorageError:
+    return StorageError(
+        f"the store lists an older log at {uri} than it has",
+        hint="start again later; nothing is lost. If that stays, tell whoever runs the store",
+    )
+
+
+def _says(entry: bytes | None, actions: list[Action], named: CommitProperties | None) -> bool:
+    """Say whether an entry of a log is whole, and says these things."""
+    try:
+        lines = [json.loads(line) for line in (entry or b"").splitlines()]
+        found = [line[kind]["path"] for line in lines for kind in ("add", "remove") if kind in line]
+        sizes = {line["add"]["path"]: line["add"]["size"] for line in lines if "add" in line}
+        numbers = {line["txn"]["appId"]: line["txn"]["version"] for line in lines if "txn" in line}
+    except (ValueError, KeyError, TypeError):
+        return False
+    wanted = {each.app_id: each.version for each in (named.app_transactions or [] if named else [])}
+    return (
+        bool(lines)
+        and set(map(unquote, found)) >= {unquote(action.path) for action in actions}
+        and all(sizes.get(path, size) == size for path, size in ((each.path, each.size) for each in actions))
+        and numbers.items() >= wanted.items()
+    )
+
+
+def _files_in(entry: bytes) -> dict[str, int]:
+    """Return the files, with their sizes, that an entry adds, and those of its change feed."""
+    lines = [json.loads(line) for line in entry.splitlines()]
+    return {line[kind]["path"]: line[kind]["size"] for line in lines for kind in ("add", "cdc") if line.get(kind)}
 
 
 def _target(sizes: list[int]) -> int | None:

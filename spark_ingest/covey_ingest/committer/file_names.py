@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -38,6 +40,28 @@ def named_digest(path: str) -> str | None:
     """Return the digest that a name says; None where it says none."""
     found = _NAME.fullmatch(path.rpartition("/")[2].removeprefix("merged-"))
     return found and found[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a file consists of, for comparison."""
+
+    size: int
+    digest: str
+
+    @classmethod
+    def of(cls, file: Path) -> Content:
+        """Return that of a file."""
+        return cls(file.stat().st_size, digest_of(file))
+
+    @classmethod
+    def of_parts(cls, parts: Iterable[bytes]) -> Content:
+        """Return that of a file which comes in parts."""
+        size, digest = 0, hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        for part in parts:
+            size += len(part)
+            digest.update(part)
+        return cls(size, digest.hexdigest())
 
 
 def check_content(file: Path, path: str) -> None:

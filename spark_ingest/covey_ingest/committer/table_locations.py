@@ -3,17 +3,21 @@
 1. An object is named like its file, `readings/batch=N/<name>.parquet`. A name is never used twice, and a file never
    changes once it is there.
 2. `covey.json` at the location identifies the tables (`tables_log`).
-3. Stored objects are durable. In a folder the Delta library links a log entry without syncing it; `settle` does that,
+3. No store is believed: what was stored is read back, from the disk where the kernel lets go of its copy, and compared
+   by size and digest, before anything relies on it. What does not compare is an error, and the run that begins next
+   does it again. An entry of a log that a store has torn is removed then, unless it is the reading that lies.
+4. Stored objects are durable. In a folder the Delta library links a log entry without syncing it; `settle` does that,
    and `mend` removes an entry that a power cut has torn: its readings are read again from the vault.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -23,15 +27,17 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from covey.adapters.files import storage_errors, synchronise
 from covey.adapters.objects.cloud import CloudStore, open_cloud_store
 from covey.adapters.objects.folder import DirectoryStore
 from covey.adapters.objects.location import READER_PATIENCE
-from covey.errors import StorageError
+from covey.errors import LimitError, StorageError
+from covey.limits.tables import MAXIMUM_LOG_ENTRY_BYTES
 from covey_ingest.committer.committed import batch_folder, folder_numbers
-from covey_ingest.committer.file_names import digest_of
+from covey_ingest.committer.file_names import Content, digest_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -59,6 +65,8 @@ FOLDERS_KEPT = 64
 
 SCRATCH = ".writing-"
 """How folders of files on their way begin: no reader looks at what begins with a dot."""
+_CHECKPOINT_BYTES = 65_536
+_TRIES = 3
 _LIBRARY = {"timeout": "60s", "connect_timeout": "10s", "max_retries": "3", "retry_timeout": "60s"}
 """How long the Delta library tries; callers try again later."""
 
@@ -70,7 +78,13 @@ class TableStore(Protocol):
         """Return a document, or None where there is none."""
 
     def replace(self, key: str, content: bytes, before: bytes | None) -> None:
-        """Store a document where it is still `before`, or still absent; `ConflictError` where it is not."""
+        """Store a document where it is still `before`, or still absent, and read it back (rule 3).
+
+        `ConflictError` where it is something else.
+        """
+
+    def size(self, key: str) -> int | None:
+        """Return a stored file's size in bytes, or None where it is not there."""
 
     def keys(self, prefix: str) -> Iterator[str]:
         """List the keys that begin with `prefix`, sorted."""
@@ -79,7 +93,7 @@ class TableStore(Protocol):
         """Say whether nothing lies there."""
 
     def upload(self, key: str, file: Path) -> int:
-        """Store a file durably; return when it came there, in milliseconds since 1970."""
+        """Store a file durably, and read it back (rule 3); return when it came there, in milliseconds since 1970."""
 
     def download(self, key: str, file: Path) -> None:
         """Write a stored file to a file."""
@@ -106,7 +120,13 @@ class FolderStore:
 
     def replace(self, key: str, content: bytes, before: bytes | None) -> None:
         """Store a document where it is still `before`, or still absent."""
-        self._documents.replace(key, content, before)
+        _replace_surely(self._documents, self._root, key, content, before)
+
+    def size(self, key: str) -> int | None:
+        """Return a stored file's size in bytes."""
+        target = self._root / key
+        with storage_errors("look at", target):
+            return target.stat().st_size if target.exists() else None
 
     def keys(self, prefix: str) -> Iterator[str]:
         """List the keys of documents that begin with `prefix`, sorted."""
@@ -121,7 +141,7 @@ class FolderStore:
 
     def upload(self, key: str, file: Path) -> int:
         """Store a file durably: by a link where it lies on the same file system."""
-        target = self._root / key
+        target, content = self._root / key, Content.of(file)
         with storage_errors("write", target):
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -132,6 +152,9 @@ class FolderStore:
                 partial.rename(target)
             for path in (target, target.parent, target.parent.parent):
                 synchronise(path)
+            _read_from_disk(target)
+            if Content.of(target) != content:
+                raise _not_as_written(self._root, key)
             return int(target.stat().st_mtime * 1000)
 
     def download(self, key: str, file: Path) -> None:
@@ -167,16 +190,23 @@ class BucketStore:
     def __init__(self, store: CloudStore) -> None:
         self._store = store
         self.get = store.get
-        self.replace = store.replace
         self.keys = store.keys
+        self.size = store.size
         self.is_empty = store.is_empty
         self.download = store.download
         self.discard = store.discard
 
+    def replace(self, key: str, content: bytes, before: bytes | None) -> None:
+        """Store a document where it is still `before`, or still absent."""
+        _replace_surely(self._store, self._store.url, key, content, before)
+
     def upload(self, key: str, file: Path) -> int:
         """Store a file."""
         self._store.upload(key, file)
-        return time.time_ns() // 1_000_000
+        came_ms = time.time_ns() // 1_000_000
+        if Content.of_parts(self._store.parts(key)) != Content.of(file):
+            raise _not_as_written(self._store.url, key)
+        return came_ms
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -194,6 +224,37 @@ class BucketStore:
                     raise FileNotFoundError(key) from error
                 raise
             yield folder / "file"
+
+
+def _read_from_disk(file: Path) -> None:
+    """Have the kernel let go of its copy of a file that is on the disk, so that the disk is read next."""
+    with file.open("rb") as stored:
+        os.posix_fadvise(stored.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _replace_surely(
+    documents: DirectoryStore | CloudStore, where: object, key: str, content: bytes, before: bytes | None
+) -> None:
+    """Replace a document and read it back; what a store has torn of it is replaced again, or nobody could begin."""
+    documents.replace(key, content, before)
+    for _ in range(_TRIES):
+        try:
+            found = documents.get(key, len(content))
+        except LimitError:
+            break
+        if found == content:
+            return
+        if found is None or not content.startswith(found):
+            break
+        documents.replace(key, content, found)
+    raise _not_as_written(where, key)
+
+
+def _not_as_written(where: object, key: str) -> StorageError:
+    return StorageError(
+        f"{where} says that it has stored {key}, and returns something else",
+        hint="check the disk or the store; nothing is lost: start again, and it is written again",
+    )
 
 
 class TableLocation(Protocol):
@@ -215,10 +276,13 @@ class TableLocation(Protocol):
         """Return the name of a table for the Delta library."""
 
     def settle(self, delta: DeltaTable, table: str) -> None:
-        """Make the newest entry of a log durable (rule 3)."""
+        """Make the newest entry of a log durable (rule 4)."""
 
     def mend(self, table: str) -> None:
-        """Remove what a power cut has torn in a log (rule 3)."""
+        """Remove what a power cut has torn in a log (rule 4)."""
+
+    def check_checkpoint(self, table: str, version: int, files: int) -> None:
+        """Remove a checkpoint that does not name so many files, and raise `StorageError` (rule 3)."""
 
     def entry_digest(self, table: str, version: int) -> str:
         """Return what the next entry of a log says of this one, or nothing."""
@@ -274,6 +338,10 @@ class Folder:
             except (OSError, pa.ArrowInvalid):
                 checkpoint.unlink()
                 (log / "_last_checkpoint").unlink(missing_ok=True)
+
+    def check_checkpoint(self, table: str, version: int, files: int) -> None:
+        """Remove a checkpoint that does not name so many files, and raise."""
+        _check_checkpoint(self.store, table, version, files)
 
     def entry_digest(self, table: str, version: int) -> str:
         """Return the version and the digest of an entry, where the log still has it."""
@@ -341,7 +409,31 @@ class Bucket:
         """Do nothing: the store has said that it is there."""
 
     def mend(self, table: str) -> None:
-        """Do nothing: an object is there whole or not at all."""
+        """Remove the newest entry where the store has torn it, though an object is said to be whole or not there."""
+        log = f"{table}/_delta_log/"
+        while (entry := self._newest_entry(log)) is not None:
+            content = self.store.get(entry, MAXIMUM_LOG_ENTRY_BYTES)
+            if content is None or _is_whole(content):
+                return
+            if self.store.size(entry) != len(content):
+                raise _not_as_written(self.name, entry)
+            self.store.discard([entry])
+            if self.store.size(entry) is not None:
+                raise _not_as_written(self.name, entry)
+
+    def _newest_entry(self, log: str) -> str | None:
+        found = self.store.get(f"{log}_last_checkpoint", _CHECKPOINT_BYTES)
+        try:
+            version = int(json.loads(found)["version"]) if found else -1
+        except (ValueError, KeyError, TypeError):
+            version = -1
+        after = f"{log}{version:020}" if version >= 0 else log
+        entries = [key for key in self.cloud.keys_after(log, after) if key.endswith(".json")]
+        return entries[-1] if entries else None
+
+    def check_checkpoint(self, table: str, version: int, files: int) -> None:
+        """Remove a checkpoint that does not name so many files, and raise."""
+        _check_checkpoint(self.store, table, version, files)
 
     def entry_digest(self, table: str, version: int) -> str:  # noqa: ARG002 - the store has checksums
         """Return nothing."""
@@ -395,6 +487,22 @@ def open_table(location: TableLocation, table: str) -> DeltaTable | None:
         return DeltaTable(location.uri(table), storage_options=location.options)
     except TableNotFoundError:
         return None
+
+
+def _check_checkpoint(store: TableStore, table: str, version: int, files: int) -> None:
+    """Remove a checkpoint that does not name so many files, and raise."""
+    log = f"{table}/_delta_log"
+    key = f"{log}/{version:020}.checkpoint.parquet"
+    named = -1
+    with (
+        suppress(FileNotFoundError, OSError, pa.ArrowException),
+        store.reading(key) as file,
+        pq.ParquetFile(file) as read,
+    ):
+        named = len(pc.struct_field(read.read(columns=["add.path"])["add"], "path").drop_null())
+    if named != files:
+        store.discard([f"{log}/_last_checkpoint", key])
+        raise _not_as_written(table, key)
 
 
 def _is_whole(entry: bytes) -> bool:

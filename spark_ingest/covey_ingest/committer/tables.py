@@ -8,10 +8,11 @@ The location is a folder or a prefix in an object store (`table_locations`); the
 (`writing`) and calls `commit`. How each reading is there once, whatever is killed at any moment:
 
     1. Tasks write files under names that are never reused. No log names them, so no reader sees them.
-    2. The committer compares new rows with existing ones, stores rows other than readings, and commits: the other
-       tables first, then `readings`, by one entry with the number of the micro-batch and the offset up to which the
-       vault is in the tables (`tables_log`). Before that entry nothing of the micro-batch counts: it is repeated under
-       the same number, perhaps with more segments. After it, nothing of it is repeated.
+    2. No store is believed (rule 3 of `table_locations`): tasks read back what they wrote, and the committer looks
+       whether it is there. It compares new rows with existing ones, stores rows other than readings, and commits: the
+       other tables first, then `readings`, by one entry with the number of the micro-batch and the offset up to which
+       the vault is in the tables (`tables_log`). Before that entry nothing of the micro-batch counts: it is repeated
+       under the same number, perhaps with more segments. After it, nothing of it is repeated.
     3. The committer's folder is new at each start. It holds nothing that the location does not: state, and one row for
        each message of later micro-batches. It may be lost at any moment.
     4. A new run stops the one before (rule 3 of `tables_log`), even if that is only slow. In a folder a lock refuses
@@ -26,11 +27,12 @@ from __future__ import annotations
 import fcntl
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -43,7 +45,7 @@ from covey_ingest.committer import deletions, tables_state
 from covey_ingest.committer.committed import batch_folder, folder_numbers
 from covey_ingest.committer.deletions import Deletions
 from covey_ingest.committer.delta_log import STATE_SECONDS, STATE_TABLES
-from covey_ingest.committer.file_names import named
+from covey_ingest.committer.file_names import DAMAGED_HINT, check_content, named
 from covey_ingest.committer.table_locations import SCRATCH, Folder, TableLocation, location_at
 from covey_ingest.committer.tables_log import Offset, TablesLog
 from covey_ingest.committer.verifying import Rounds, TableFile
@@ -121,7 +123,8 @@ class Tables:
             self._fetch_deletions()
             self._sweep()
             standing.lies_at(root, location.name)
-            self._recover(*tables_state.fetch(location, root, self.log.done))
+            rewritten = max(map(self.log.delta.rewritten, self._tables), default=-1)
+            self._recover(*tables_state.fetch(location, root, range(rewritten, self.log.done + 1)))
         self._kept, self._kept_at = -1, float("-inf")
         self._rounds = Rounds(location, ALL_TABLES)
 
@@ -210,6 +213,7 @@ class Tables:
             self.log.delta.replace_states()
             tables_state.put(self.location, self.root, self.done, self.log.run, self.offset)
             self._kept, self._kept_at = self.done, time.monotonic()
+            self.log.delta.kept = self.done
 
     def _once(self, placed: list[Written], reworked: Reworker) -> tuple[list[Written], int]:
         """Rewrite files with repetitions or corrected times; count the repetitions."""
@@ -299,14 +303,16 @@ class Tables:
             return
         self.log.offset = offset if state == self.done else self.log.offset_in_log()
         for name in self._tables.keys() & set(SMALL_TABLES):
-            for path in self._files_after(name, -1 if name == memberships.TABLE else state):
+            sizes = self.log.files(name)
+            for path in self._files_after(sizes, -1 if name == memberships.TABLE else state):
                 file = self.root / name / path
                 file.parent.mkdir(parents=True, exist_ok=True)
-                self.location.store.download(f"{name}/{path}", file)
+                self._fetch(f"{name}/{path}", sizes[path], file)
         summaries = []
         fetched = self.root / "fetched.parquet"
-        for path in self._files_after("readings", state):
-            self.location.store.download(f"readings/{path}", fetched)
+        sizes = self.log.files("readings")
+        for path in self._files_after(sizes, state):
+            self._fetch(f"readings/{path}", sizes[path], fetched)
             summaries.append(devices.summary([fetched]))
             target = self.root / "readings" / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -317,12 +323,20 @@ class Tables:
                 self._note(number, MESSAGES.empty_table())
         self._follow(self.done, summaries)
 
-    def _files_after(self, name: str, state: int) -> Iterator[str]:
+    def _fetch(self, key: str, size: int, file: Path) -> None:
+        """Fetch a file of a table, as it was written: a store may return another, and state comes of its rows."""
+        key = unquote(key)
+        self.location.store.download(key, file)
+        if file.stat().st_size != size:
+            raise StorageError(f"the file {key} of the tables has not {size} B", hint=DAMAGED_HINT)
+        check_content(file, key)
+
+    def _files_after(self, sizes: Mapping[str, int], state: int) -> Iterator[str]:
         """Yield the paths of a table's files of committed micro-batches after the state's; without a state, of all.
 
         Files of a killed run in small tables are not committed (rule 2 of `tables_log`).
         """
-        for path in [] if state == self.done else sorted(self.log.files(name)):
+        for path in [] if state == self.done else sorted(sizes):
             folder, _, number = path.partition("/")[0].partition("=")
             if (state < int(number) <= self.done) if folder == "batch" else state < 0:
                 yield path

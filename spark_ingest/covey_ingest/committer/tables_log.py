@@ -26,10 +26,10 @@ from uuid import uuid4
 import pyarrow as pa
 
 from covey.core.ids import VaultId
-from covey.errors import ConfigurationError, ConflictError
+from covey.errors import ConfigurationError, ConflictError, StorageError
 from covey.limits.tables import MAXIMUM_LOG_ENTRY_BYTES
 from covey_ingest.committer.delta_files import removed, sizes_of
-from covey_ingest.committer.delta_log import DeltaLog
+from covey_ingest.committer.delta_log import STATE_TABLES, DeltaLog
 from covey_ingest.committer.table_locations import MARK, TableLocation
 from covey_ingest.task.writing import PlacedFile
 
@@ -99,7 +99,7 @@ class TablesLog:
 
     def _pass_by(self, tables: Iterable[str]) -> None:
         """Take a higher number where the logs name later runs (rule 3)."""
-        latest = max(map(self.delta.last_run, tables), default=0)
+        latest = max(map(self.delta.last_run, (*tables, *STATE_TABLES)))
         if latest < self.run:
             return
         try:
@@ -136,8 +136,15 @@ class TablesLog:
 
         Raises:
             ConfigurationError: another run of the ingest has begun.
-            StorageError: a log refused.
+            StorageError: a log refused, or a file is not there any more.
         """
+        for name in sorted(files):
+            for file in files[name]:
+                if self._location.store.size(f"{name}/{file.key}") != file.size:
+                    raise StorageError(
+                        f"the file {name}/{file.key} is not in {self._location.name} any more",
+                        hint="check the disk or the store; nothing is lost: start again, and it is written again",
+                    )
         for name in sorted({*files, *self._left} - {"readings"}):
             added, left = files.get(name, []), self._left.pop(name, {})
             if added or left:

@@ -6,8 +6,9 @@
 1. It is one object, stored whole after its micro-batch is committed: a run finds all of one moment or none of it.
 2. It is derived from the tables. The next run reads later micro-batches from the tables (`tables`); without any state,
    or with a damaged one, it reads all of them.
-3. The newest one is kept. Files are merged after it has been stored, and never those of later micro-batches, for which
-   the next run asks by name.
+3. The newest one is kept; earlier ones are removed once it was read back. Files are merged after it has been stored,
+   and never those of later micro-batches, for which the next run asks by name. An earlier one, as an old listing shows
+   it, would miss the merged rows: the logs say from which one on a state is good enough (`DeltaLog.rewritten`).
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ def put(location: TableLocation, root: Path, number: int, run: int, offset: dict
         location.store.discard(old)
 
 
-def fetch(location: TableLocation, root: Path, done: int) -> tuple[int, dict[str, Any]]:
-    """Lay the newest state up to a micro-batch into a folder; return its number, or -1, and its offset.
+def fetch(location: TableLocation, root: Path, usable: range) -> tuple[int, dict[str, Any]]:
+    """Lay the newest state of these micro-batches into a folder; return its number, or -1, and its offset.
 
-    A damaged one is removed (rule 2).
+    A damaged one is passed over, for the reading may be what is wrong: the next one replaces it (rule 2).
     Later ones are removed: the logs were restored from a backup, and will have other micro-batches of these numbers.
 
     Raises:
@@ -67,10 +68,10 @@ def fetch(location: TableLocation, root: Path, done: int) -> tuple[int, dict[str
         OSError: the disk did.
     """
     every = [*location.store.keys(f"{_FOLDER}/")]
-    found = [key for key in every if _number_of(key) <= done]
+    found = [key for key in every if _number_of(key) < usable.stop]
     if len(found) < len(every):
         location.store.discard(every[len(found) :])
-    if not found:
+    if not found or _number_of(found[-1]) < usable.start:
         return -1, {}
     packed = root / "state.zip"
     location.store.download(found[-1], packed)
@@ -81,7 +82,6 @@ def fetch(location: TableLocation, root: Path, done: int) -> tuple[int, dict[str
     except _DAMAGED:
         for name in (*_KEPT, _OFFSET):
             _remove(root / name)
-        location.store.discard([found[-1]])
         return -1, {}
     finally:
         packed.unlink()

@@ -1,7 +1,7 @@
 """Find damaged files of tables, by the digests in their names (`file_names`).
 
-1. Files that the Delta library wrote itself (tables that are replaced whole; files that lost deleted rows or got better
-   times) have no digest until they are merged. Of these, the size is compared, and whether they can be read.
+1. Files that the Delta library wrote itself (files that lost deleted rows or got better times) have no digest until
+   they are merged. Of these, the size is compared, and whether they can be read.
 2. A file that goes meanwhile was replaced: the log is read again before it counts as missing.
 3. Tables are not repaired. Everything in them comes from the vault: they are made again, in another folder.
 4. An engine reads a file each minute, the next in turn, of tables in a folder. Object stores have checksums of their

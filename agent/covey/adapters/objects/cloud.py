@@ -233,11 +233,46 @@ class CloudStore:
         Raises:
             StorageError: it is not there, or the store refused, or was not reached.
         """
+        with self._store_errors("write", key), file.open("wb") as written:
+            for part in self.parts(key):
+                written.write(part)
+
+    def parts(self, key: str) -> Iterator[bytes]:
+        """Yield an object of our own making, of any size, in parts as they come.
+
+        Raises:
+            StorageError: it is not there, or the store refused, or was not reached.
+        """
         import obstore
 
-        with self._store_errors("read", key), file.open("wb") as written:
-            for part in obstore.get(self._store, key):
-                written.write(part)
+        with self._store_errors("read", key):
+            yield from map(bytes, obstore.get(self._store, key))
+
+    def size(self, key: str) -> int | None:
+        """Return the size of an object of our own making, in bytes; None where there is none.
+
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        import obstore
+
+        with self._store_errors("look at", key):
+            try:
+                return int(obstore.head(self._store, key)["size"])
+            except FileNotFoundError:
+                return None
+
+    def keys_after(self, prefix: str, after: str) -> list[str]:
+        """List the keys below a prefix, one that ends with a slash, that sort after a key; sorted.
+
+        Raises:
+            StorageError: the store refused, or was not reached.
+        """
+        import obstore
+
+        with self._store_errors("list", prefix):
+            pages = obstore.list(self._store, prefix.rstrip("/"), offset=after)
+            return sorted(each["path"] for page in pages for each in page)
 
     def discard(self, keys: list[str]) -> None:
         """Remove objects of our own making, whichever of them are there.
@@ -254,7 +289,7 @@ class CloudStore:
     def _store_errors(self, action: str, key: str) -> Iterator[None]:
         try:
             yield
-        except (ConflictError, LimitError):
+        except (ConflictError, LimitError, StorageError):
             raise
         except Exception as error:  # its errors have no common class beside Exception
             raise StorageError(f"{self.url}: {action} {key}: {brief(error)}", hint=_HINT) from error

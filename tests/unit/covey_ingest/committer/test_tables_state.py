@@ -27,17 +27,20 @@ def test_the_newest_state_is_found_on_another_machine(bucket: TableLocation, tmp
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here / "gaps", here / "readings", there):
         folder.mkdir(parents=True)
-    assert tables_state.fetch(bucket, there, 99) == (-1, {})
+    assert tables_state.fetch(bucket, there, range(100)) == (-1, {})
     (here / "readings" / "large").write_bytes(b"is in the tables")
     for number in (9, 10):
         (here / "gaps" / "gaps.parquet").write_bytes(b"%d" % number)
         tables_state.put(bucket, here, number, 1, {"node": [number]})
     assert [*bucket.store.keys("state/")] == ["state/00000000000000000010-0000000001.zip"]
-    assert tables_state.fetch(bucket, there, 99) == (10, {"node": [10]})
+    assert tables_state.fetch(bucket, there, range(100)) == (10, {"node": [10]})
     assert (there / "gaps" / "gaps.parquet").read_bytes() == b"10"
     assert not (there / "readings").exists()
 
     bucket.store.replace("state/00000000000000000011-0000000001.zip", b"cut", None)
-    assert tables_state.fetch(bucket, there, 99) == (-1, {})
+    assert tables_state.fetch(bucket, there, range(100)) == (-1, {})
     assert not (there / "gaps").exists()
-    assert [*bucket.store.keys("state/")] == ["state/00000000000000000010-0000000001.zip"], "the damaged one is gone"
+    tables_state.put(bucket, here, 12, 1, {"node": [12]})
+    assert [*bucket.store.keys("state/")] == ["state/00000000000000000012-0000000001.zip"], "the damaged one is gone"
+    assert tables_state.fetch(bucket, there, range(13, 100)) == (-1, {}), "rows after it were merged"
+    assert tables_state.fetch(bucket, there, range(12, 100)) == (12, {"node": [12]})
