@@ -5,6 +5,7 @@
 2. While one micro-batch is committed the workers are at the next one, where there was more to read. What they have
    written counts once it is committed, under the number that it was written for (`tables`).
 3. Workers end when this process does, however it ends.
+4. Workers load neither PySpark nor pandas (`without_pandas`): a small machine has 1 GiB for all of this.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from covey.errors import TransientError
 from covey_ingest.committer.tables import Tables, opened_tables
 from covey_ingest.options import SourceOptions
 from covey_ingest.progress import Progress, ProgressReporter, Watcher, segments_between
-from covey_ingest.task import tasks
+from covey_ingest.task import tasks, without_pandas
 from covey_ingest.task.tasks import TaskPart, rework_part, write_part
 from covey_ingest.task.writing import Rework, Written
 from covey_ingest.vault import repairs
@@ -74,7 +75,7 @@ class _Workers:
         """Start them: they load what they need while the caller does."""
         self.count = count
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([tasks.__name__])
+        self._context.set_forkserver_preload([without_pandas.__name__, tasks.__name__])
         self._number = 0
         self._pool = self._fresh()
 

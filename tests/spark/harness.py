@@ -4,9 +4,11 @@ A real broker, an agent that measures, a collector, and engines that follow its 
 into tables in a folder and into tables in an object store. At moments that the seed decides something fails: a driver
 (alone, or with its JVM), a local worker, a Python worker, an executor (where `--master` is a local-cluster), the
 collector, the vault's store (read-only, slow, failing puts, unplugged, not mounted), the tables' store (it refuses,
-cuts connections, or does what it was asked and does not say so). A store fails for some seconds, in which other things
-fail, too. What ends by itself is started again, as systemd would. When everything has failed once, all tables must get
-more readings, by themselves, before anything fails twice.
+cuts connections, does what it was asked and does not say so, or lies: it forgets or shortens what it says it has
+stored, denies what it did, answers with older things), the disk of the local engine's tables (it is full; for root
+alone). A store fails for some seconds, in which other things fail, too. What ends by itself is started again, as
+systemd would. When everything has failed once, all tables must get more readings, by themselves, before anything fails
+twice.
 
 With `--sink cluster` the vault lies in the object store as well, and an ingest follows it from a standalone cluster of
 Spark's: a master, two workers and a driver, each with a file system of its own, and no folder in common. What fails
@@ -14,14 +16,17 @@ there, too: the driver's JVM alone, an executor, a worker of Spark's with all th
 disk; and the vault's store fails as the tables' does.
 
 In the end another implementation (`tests/outside`) reads vault and tables: the vault must hold as many readings as the
-agent says that it published, and each table just these, once, and each as it was signed.
+agent says that it published, and each table just these, once, and each as it was signed. So must have seen them who
+follows the change feed of a table since it was begun: what a follower read was never taken back nor told again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -40,11 +45,13 @@ from tests.outside.audit import Audit, audit, read_members
 from tests.outside.holdings import Holdings
 from tests.outside.tables import READINGS, rows_of
 from tests.outside.vault import Vault
+from tests.spark import follower
 from tests.spark.cluster import NEEDS_ROOT, ROOT, is_allowed
 from tests.spark.failing_buckets import FailingBuckets
 from tests.spark.failing_store import VARIABLE
 from tests.spark.ingests import TABLES_BUCKET, Ingest, IngestHere, IngestInCluster, Where
 from tests.spark.strikes import Dice, Strike
+from tests.spark.tables_disk import TablesDisk
 from tests.spark.vault_places import VaultFolder, VaultInStore, VaultPlace
 from tests.waiting import Patience
 
@@ -101,11 +108,15 @@ class Harness:
         (self.agent,) = self.fleet.agents
         self.collector = Collector(self.fleet, fault)
         self.ingests = [self._ingest(sink, master) for sink in sinks]
+        self._disk = TablesDisk(folder / f"tables-{Where.LOCAL}", dice) if _has_disk(sinks) else None
         self._strikes: dict[str, Strike] = {"collector": self._restart_collector, **self._vault.strikes()}
         for ingest in self.ingests:
             self._strikes |= {f"{what} ({ingest.name})": strike for what, strike in ingest.strikes().items()}
         if {Where.LOCAL_STORE, Where.STORE, Where.CLUSTER} & {*sinks}:
-            self._strikes["the tables' store"] = partial(self._buckets.fail, TABLES_BUCKET)
+            self._strikes["the tables' store fails"] = partial(self._buckets.fail, TABLES_BUCKET)
+            self._strikes["the tables' store lies"] = partial(self._buckets.lie, TABLES_BUCKET)
+        if self._disk is not None:
+            self._strikes["the tables' disk is full"] = self._disk.fail
 
     def _ingest(self, sink: Where, master: str | None) -> Ingest:
         key_file = self.collector.state / "vault.key"
@@ -130,20 +141,33 @@ class Harness:
         for device in (self.collector, *self.fleet.devices):
             device.kill()
         self.fleet.close()
+        if self._disk is not None:
+            self._disk.close()
 
-    def strike_for(self, seconds: float) -> None:
+    def strike_while(self, is_going_on: Callable[[], bool]) -> None:
         """Let something fail again and again: everything once, and then all tables get more, before anything twice.
 
         Raises:
             FailedError: something could not fail, or the tables did not get more, in time.
         """
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while is_going_on():
             before = self._rows()
             for name in self._dice.shuffled(sorted(self._strikes)):
-                if time.monotonic() < end:
+                if is_going_on():
                     self.strike(name)
             self._wait("more readings in each of the tables", partial(self._have_grown, before))
+            self._follow()
+
+    def _follow(self) -> None:
+        """Let who follows the tables read on: from a store that tells the truth."""
+        self._buckets.mend()
+        for ingest in self.ingests:
+            command = [sys.executable, "-m", "tests.spark.follower", ingest.tables, str(self._followed(ingest))]
+            with (self._folder / "followers.log").open("ab") as log:
+                subprocess.run(command, cwd=ROOT, check=True, stderr=log)
+
+    def _followed(self, ingest: Ingest) -> Path:
+        return self._folder / f"followed-{ingest.name}.json"
 
     def strike(self, name: str) -> None:
         """Let one thing fail, as soon as it can: a Python worker must be there, and the vault's folder be whole.
@@ -166,18 +190,26 @@ class Harness:
         self.agent.start("run", "--no-sensors")
         self._buckets.mend()
         self._vault.mend()
+        if self._disk is not None:
+            self._disk.mend()
         self._wait("the delivery", self._is_delivered)
         published = self._published()
         with suppress(FailedError):
             self._wait_while_growing(published)
         for ingest in self.ingests:
             ingest.close()
+        self._follow()
         found = self._audit_from_outside()
         expected = Counter({self.agent.author: published})
         if found.findings or any(each != expected for each in (found.readings, *found.rows.values())) or not published:
             shown = "\n".join(map(str, found.findings[:_SHOWN_LINES]))
             listed = f"{len(found.findings)} findings:\n{shown}\n"
             raise FailedError(f"published {expected}, {listed}{found.readings=}, {found.rows=}{self._logs()}")
+        for ingest in self.ingests:
+            seen = follower.seen(self._followed(ingest))
+            if len(seen) != published or {*seen.values()} != {1}:
+                wrong = sum(count != 1 for count in seen.values())
+                raise FailedError(f"who follows {ingest.name} saw {len(seen)} readings, {wrong} of them not once")
         return published
 
     def _audit_from_outside(self) -> Audit:
@@ -230,6 +262,8 @@ class Harness:
 
     def _look(self) -> None:
         self._vault.look()
+        if self._disk is not None:
+            self._disk.look()
         self.collector.look()
         for ingest in self.ingests:
             ingest.look()
@@ -240,6 +274,10 @@ class Harness:
         for log in sorted(self._folder.glob("*.log")):
             lines += ["", f"{log}:", *log.read_text(errors="replace").splitlines()[-_SHOWN_LINES:]]
         return "\n".join(lines)
+
+
+def _has_disk(sinks: Sequence[Where]) -> bool:
+    return Where.LOCAL in sinks and TablesDisk.is_allowed()
 
 
 def _rows(tables: str) -> int:
@@ -288,6 +326,8 @@ def main() -> int:
     """Run what the command line says; 1 when a reading is lost or doubled."""
     parser = argparse.ArgumentParser(prog="python -m tests.spark.harness", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long things fail (default 10)")
+    parser.add_argument("--strikes", type=int, help="how often something fails, instead of --minutes")
+    parser.add_argument("--report", type=Path, help="write the result and its totals there, as JSON")
     parser.add_argument("--seed", type=int, default=1, help="decides what fails when (default 1)")
     parser.add_argument(
         "--pause", type=float, default=LONGEST_PAUSE_SECONDS, help="seconds between two strikes at most (default 3)"
@@ -309,6 +349,8 @@ def main() -> int:
         parser.error(NEEDS_ROOT)
     folder = options.keep.absolute() if options.keep else Path(tempfile.mkdtemp(prefix="covey-harness-"))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    began = time.monotonic()
+    report: dict[str, object] = {"seed": options.seed, "sinks": [*map(str, sinks)], "result": "failed"}
     try:
         with running(
             folder,
@@ -318,18 +360,36 @@ def main() -> int:
             sinks=sinks,
             longest_pause=options.pause,
         ) as harness:
-            harness.strike_for(60 * options.minutes)
-            _print("nothing fails any more; delivering …")
-            readings = harness.audit()
+            try:
+                harness.strike_while(_until(harness, options))
+                _print("nothing fails any more; delivering …")
+                readings = harness.audit()
+                report |= {"result": "each reading once", "readings": readings}
+            finally:
+                report |= {"strikes": harness.struck.total(), "faults": dict(sorted(harness.struck.items()))}
+                report |= {"starts": {ingest.name: ingest.starts for ingest in harness.ingests}}
     except FailedError as error:
+        report["error"] = str(error)
         print(f"seed {options.seed}: {error}\neverything is kept in {folder}")
         return 1
+    finally:
+        report["seconds"] = round(time.monotonic() - began)
+        if options.report:
+            options.report.write_text(json.dumps(report, indent=1) + "\n")
     faults = ", ".join(f"{count} x {name}" for name, count in sorted(harness.struck.items()))
     print(f"{faults}\n{harness.struck.total()} strikes; {readings} readings published, and by the audit from outside")
-    print("0 lost, 0 doubled, 0 changed in the vault and in each of the tables")
+    print("0 lost, 0 doubled, 0 changed in the vault, in each of the tables, and for who follows their change feeds")
     if not options.keep:
         shutil.rmtree(folder)
     return 0
+
+
+def _until(harness: Harness, options: argparse.Namespace) -> Callable[[], bool]:
+    """Return what says whether things are still to fail."""
+    end = time.monotonic() + 60 * options.minutes
+    if options.strikes is not None:
+        return lambda: harness.struck.total() < options.strikes
+    return lambda: time.monotonic() < end
 
 
 def _print(line: str) -> None:

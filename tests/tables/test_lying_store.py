@@ -67,7 +67,7 @@ class Follower:
         self._next = newest + 1
 
 
-def _is_telling(asked: str, lie: Order) -> bool:
+def _matters(asked: str, lie: Order) -> bool:
     """Leave out what lies say nothing about, and tables that are like others."""
     method, _, key = asked.partition(" ")
     table = key.split("/")[2] if key.count("/") > 2 else "readings"
@@ -117,8 +117,8 @@ def test_each_reading_once_whatever_a_store_lies_about(
     before, older = dict(store.objects), [*store.older]
     store.asked = []
     driver.run(5)  # with merging
-    asked = [each for each in dict.fromkeys(map(_kind, store.asked)) if _is_telling(each, lie)]
-    told = 0
+    asked = [each for each in dict.fromkeys(map(_kind, store.asked)) if _matters(each, lie)]
+    noticed = 0
     for each in asked:
         store.objects = dict(before)
         store.older.clear()
@@ -127,11 +127,11 @@ def test_each_reading_once_whatever_a_store_lies_about(
         try:
             driver.run(5)
         except CoveyError:
-            told += 1
+            noticed += 1
         assert liar.has_lied, each
         store.orders = lambda _method, _key: Order.OBEY
         follower.follow()
         driver.run(_UNTIL)
         follower.follow()
-        _check(follower, (each, lie, "noticed" if told else "not noticed"))
-    assert told > len(asked) // 10, "the store was believed"
+        _check(follower, (each, lie, "noticed" if noticed else "not noticed"))
+    assert noticed > len(asked) // 10, "the store was believed"
