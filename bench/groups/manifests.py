@@ -19,6 +19,7 @@ from covey.core.group.manifest import GroupManifest, Member, genesis, read_manif
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import DeviceKey, GroupId, ManifestHash
 from covey.core.membership.membership import Edit
+from covey.limits.group import MEMBER_ALLOWANCE
 from tests.fleet import Device, settled
 from tests.split_network import STEP_S, SplitNetwork
 
@@ -79,9 +80,8 @@ def _measure_rivals(count: int, chance: random.Random) -> tuple[float, float, fl
     founder = _identity(chance)
     issuers = [_identity(chance) for _ in range(max(_RIVALS) // _RIVALS_OF_ONE)]
     first = genesis(GroupId(chance.randbytes(32)), Member(founder.keys), secret_id(b""))
-    members = sorted(
-        [*first.members, *(Member(each.keys) for each in issuers)], key=lambda each: each.keys.signing_public
-    )
+    others = [Member(each.keys, allowance=MEMBER_ALLOWANCE) for each in issuers]
+    members = sorted([*first.members, *others], key=lambda each: each.keys.signing_public)
     held = sign_manifest(replace(first, version=2, prev=(ManifestHash(bytes(32)),), members=tuple(members)), founder)
     raws = []
     for number in range(count):
