@@ -1,7 +1,7 @@
 """What happens to each system. A fault strikes in the middle of steady traffic and returns when it is over.
 
 Where messages must wait at the edge, the network is silent meanwhile. Damage is done while the programs are stopped by
-SIGTERM, so that nothing but the damage is measured.
+SIGTERM, so that nothing but the damage is measured. With a program end its connections, and what is in them on the way.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def _killed(*parts: str) -> Callable[[Rig], None]:
         for _ in range(rig.pace.times):
             for program in programs:
                 program.kill()
+            rig.system.link.reset()
             rig.pause(_DOWN_S)
             for program in programs:
                 program.start()
@@ -74,6 +75,7 @@ def _power_cut(side: str) -> Callable[[Rig], None]:
             disk.cut_power()
             for program in programs:
                 program.kill()
+            rig.system.link.reset()
             disk.restore_power()
             for program in programs:
                 program.start()
@@ -116,6 +118,7 @@ def _damaged(damage: Callable[[Rig, list[Path]], None]) -> Callable[[Rig], None]
         rig.rate = rig.pace.rate
         edge = rig.system.programs["edge"]
         edge.stop()
+        rig.system.link.reset()
         damage(rig, [each for each in rig.system.data_files("edge") if each.stat().st_size])
         edge.start()
         rig.system.link.heal()
