@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.examples import parameters
+from tests.proof import begins
+from tests.sim.ledger import ViolationError
 from tests.sim.metered import run_metered
+from tests.sim.metered_mutants import METERED_MUTANTS
+from tests.sim.mutants import Mutant
+from tests.sim.template import template
+
+_SEEDS = 60
+"""Within so many seeds each mistake must show."""
 
 
 @pytest.mark.parametrize("seed", parameters(tuple(range(12)), quick=2))
 def test_a_metered_world_keeps_its_rules(seed: int) -> None:
     run_metered(seed)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("mutant", METERED_MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mistake_is_caught(mutant: Mutant) -> None:
+    begins()
+    template()  # made without the mistake
+    with mutant.applied():
+        for seed in range(mutant.first_seed, mutant.first_seed + _SEEDS):
+            try:
+                run_metered(seed)
+            except ViolationError as error:
+                defect = re.search("AttributeError|TypeError", f"{error.__cause__!r} {error}")
+                assert not defect, "the mutant no longer fits the code that it replaces"
+                return
+    pytest.fail(f"{_SEEDS} seeds did not notice: {mutant.name}")

@@ -1,0 +1,51 @@
+"""Plausible mistakes of a device that keeps a budget or connects in windows: some metered world must notice each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from covey.adapters.mqtt.wire_meter import WireMeter
+from covey.app.loop.link_costs import LinkCosts
+from covey.app.loop.link_windows import LinkWindows
+from covey.core.ids import DeviceKey
+from covey.core.link import budget as budget_module
+from covey.core.link.budget import Budget
+from covey.core.link.connect_windows import ConnectWindows
+from covey.core.link.costs import KINDS
+from covey.core.link.send_window import SendLink
+from covey.core.link.windows import Windows
+from tests.sim import metered
+from tests.sim.mutants import Mutant
+
+
+def _nothing(*_arguments: object, **_named: object) -> None:
+    """Do nothing."""
+
+
+def _yes(*_arguments: object, **_named: object) -> bool:
+    return True
+
+
+def _readings_first(windows: Windows, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[SendLink]:
+    for links in (windows._others, windows._live, windows._alarms, windows._control):
+        yield from windows._busy([link for link in links.values() if wanted(link.recipient)])
+
+
+def _never(*_arguments: object, **_named: object) -> int:
+    return 10**18
+
+
+METERED_MUTANTS = (
+    Mutant("a budget is no bound for messages", {(Budget, "may_spend"): _yes}),
+    Mutant("a budget is no bound for windows", {(LinkWindows, "_pays"): _yes, (LinkWindows, "_pays_urgently"): _yes}),
+    Mutant("a lost connection is replaced whatever is left", {(WireMeter, "pays_for_connection"): property(_yes)}),
+    Mutant("a power cut hides a connection", {(LinkCosts, "opens"): _nothing}),
+    Mutant("what is under way costs nothing", {(LinkCosts, "_uncounted"): property(lambda _: 0)}),
+    Mutant("a relay may have any number of deliveries under way", {(Budget, "deliveries"): property(lambda _: 100)}),
+    Mutant("readings use the reserve", {(budget_module, "URGENT"): frozenset(KINDS)}),
+    Mutant("readings go first", {(Windows, "serving"): _readings_first}),
+    Mutant("an alarm waits for the next window", {(metered, "ask_for_window"): _nothing}),
+    Mutant("a window never ends", {(ConnectWindows, "_closes_us"): _never}),
+    Mutant("a window ends while something moves", {(LinkWindows, "moved"): _nothing}),
+    Mutant("no window follows the first", {(ConnectWindows, "next_us"): _never}),
+)
