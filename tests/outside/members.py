@@ -41,7 +41,7 @@ from tests.outside.primitives import (
 )
 
 _PUBLIC = 3
-_FOUNDER_ALLOWANCE = 134_217_728
+_FOUNDER_ALLOWANCE = 536_870_912
 _MEMBER = (KEY, KEY, str, str, range(2), [str], UINT63, UINT63)
 _DOCUMENT = (
     *(1, GROUP_ID, UINT63, [HASH], range(5), either(KEY, None), [list], [(KEY, UINT63)]),

@@ -43,21 +43,21 @@ MAXIMUM_OPEN_BYTES = 4 * MIB
 MANIFEST_PAGE_BYTES = 4 * KIB
 """What one page of an allowance pays for: a manifest of some 40 members."""
 
-FOUNDER_ALLOWANCE = 134_217_728
-"""Pages of manifests that a group's founder can issue or give away, 512 GiB: enough to let in 4,000 devices with
-`MEMBER_ALLOWANCE` each. No member's allowance is higher."""
+FOUNDER_ALLOWANCE = 536_870_912
+"""Pages of manifests that a group's founder can issue or give away, 2 TiB: enough to let in a thousand devices with
+`MEMBER_ALLOWANCE` or little less each. No member's allowance is higher."""
 
-MEMBER_ALLOWANCE = 32_768
-"""Pages of manifests that a member gives to a device that it lets in, at most: 128 MiB, as much as others follow of the
-history of such a device and of those that come in through it. In a group of 40 that are as many manifests, in one of
-1,000 members 1,300: more than two centuries of new noise keys."""
+MEMBER_ALLOWANCE = 262_144
+"""Pages of manifests that a member gives to a device that it lets in, at most: 1 GiB. A hub that the founder let in can
+let in 900 devices, one after the other, and still give each 256 pages."""
 
-ALLOWANCE_PART = 16
+ALLOWANCE_PART = 1_024
 """A member gives this part of its own allowance to a device that it lets in, at most..."""
 
-LEAST_ALLOWANCE = 512
-"""...or so many pages, if these are not more than a quarter of what it has. So devices that were let in by others that
-were let in, five times over, still have something to give; and one that the founder let in gives enough to forty."""
+LEAST_ALLOWANCE = 256
+"""...or so many pages, if these are not more than a quarter of what it has: 1 MiB, for twenty years of new noise keys
+among 40 members, and one in 1,000 members changes its key five times. So what a stolen gateway makes others keep is a
+MiB where a hub let it in."""
 
 STRANGER_ALLOWANCE = 256
 """Pages of manifests of a device that let itself into a public group: for twenty years of new noise keys among 40."""

@@ -5,8 +5,8 @@ const { FOUNDER_ALLOWANCE, MODES, writeManifest } = require('./manifests.js')
 const { blake2b } = require('./primitives.js')
 
 const MAXIMUM_HEADS = 16
-const PART = 16
-const LEAST = 512
+const PART = 1024
+const LEAST = 256
 const highest = numbers => numbers.reduce((most, each) => (each > most ? each : most))
 const byId = (one, other) => (one.id < other.id ? -1 : 1)
 const epochIdOf = secret => blake2b(secret, 'covey/1 epoch')

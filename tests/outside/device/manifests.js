@@ -10,7 +10,7 @@ const {
 const MAXIMUM_MANIFEST_BYTES = 262144
 const MAXIMUM_MEMBERS = 1000
 const MAXIMUM_ANNOUNCEMENT_BYTES = 128
-const FOUNDER_ALLOWANCE = 134217728
+const FOUNDER_ALLOWANCE = 536870912
 const MODES = { ONE_TO_ONE: 0, ADMIN_INVITES: 1, INVITES_ONLY: 2, PUBLIC: 3, PERSONAL: 4 }
 const hexOf = bytes => bytes.toString('hex')
 const hashOf = manifest => blake2b(manifest, 'covey/1 gm hash')

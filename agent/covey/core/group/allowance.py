@@ -18,9 +18,9 @@ The state before decides all of it, so it depends on nothing later or concurrent
 else does. The resolver charges rivals together (`resolver.py`, rule 6). How much a member gives to those that it lets
 in is its own choice: `sign_manifest` gives a part of what is left, and nothing to boards, which issue nothing.
 
-Example: the founder lets in mallory, which gets 32,768 pages. Mallory lets in 500 devices of its own and gives them
-nothing. That manifest has 11 pages, so it costs 501 times 11: 5,511. The manifest that removes them again has one page.
-Mallory can do this five times; everybody refuses the sixth, but takes mallory's later removals of other devices.
+Example: the founder lets in mallory, which gets 262,144 pages. Mallory lets in 900 devices of its own and gives them
+nothing. That manifest has 19 pages, so it costs 901 times 19: 17,119. The manifest that removes them again has one.
+Mallory can do this 15 times; everybody refuses the next one, but takes mallory's later removals of other devices.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def _key_ids(site: Site, suffix: str = ".hxseg") -> list[bytes]:
 
 @pytest.mark.slow
 def test_removals_of_one_turn_cost_one_key(site: Site) -> None:
-    _remove_some(site, *(f"guest {number}" for number in range(30)))
+    _remove_some(site, *(f"guest {number}" for number in range(60)))
     removed_us = site.gate.now.wall_us
     site.send(b"one")
     site.land()

@@ -320,19 +320,19 @@ def test_a_founder_cannot_begin_with_more() -> None:
 
 def test_what_a_member_adds_and_removes_again_costs_what_the_example_says() -> None:
     trust = _group(Mode.INVITES_ONLY, Member(_MAL.keys))
-    guests = [_made_up(number) for number in range(1, 501)]
-    for _ in range(5):
+    guests = [_made_up(number) for number in range(1, 901)]
+    for _ in range(15):
         left = _allowance(trust, _MAL)
 
         def with_all(draft: GroupManifest, left: int = left) -> GroupManifest:
             for guest in guests:
                 draft = draft.adding(guest)
-            return _with(draft, _MAL, allowance=left - 501 * 11)
+            return _with(draft, _MAL, allowance=left - 901 * 19)
 
         trust.offer(_unpaid(trust, _MAL, with_all))
         trust.settle()
         assert trust.current is not None
-        assert pages(len(trust.current.raw)) == 11
+        assert pages(len(trust.current.raw)) == 19
 
         def without(draft: GroupManifest) -> GroupManifest:
             for guest in guests:
@@ -340,4 +340,4 @@ def test_what_a_member_adds_and_removes_again_costs_what_the_example_says() -> N
             return draft
 
         assert pages(len(_issue(trust, _MAL, without).raw)) == 1
-    assert _allowance(trust, _MAL) < 501 * 11
+    assert _allowance(trust, _MAL) < 901 * 19
