@@ -27,6 +27,7 @@ from tests.fleet import Device, carry, found
 from tests.proof import a_world_notices
 
 _STEPS = 60
+_LIFETIME_S = EPHEMERAL_US // 1_000_000
 _SEEDS_OF_MISTAKES = (1, 2, 3)
 
 
@@ -84,7 +85,7 @@ class _World:
         for author in self.devices:
             for outgoing in author.sends():
                 [to] = [each for each in self.devices if each.key == outgoing.recipient]
-                if outgoing.lifetime_s:
+                if outgoing.lifetime_s == _LIFETIME_S:
                     assert not (self.removed and to is self.mal), "said to a former member"
                     self.kept.append((to, outgoing.envelope))
                 else:

@@ -66,7 +66,7 @@ def _forged(author: Device, to: Device, group_id: GroupId, body: bytes) -> None:
 
 def _said(device: Device) -> list[Outgoing]:
     """Return what is ephemeral of what goes now."""
-    return [each for each in device.sends() if each.lifetime_s]
+    return [each for each in device.sends() if each.lifetime_s == _LIFETIME_S]
 
 
 def _to(device: Device, sent: list[Outgoing]) -> bytes:
