@@ -26,8 +26,8 @@ from tests.failing_s3 import LIES, FailingS3, Order
 from tests.tables_driver import URL, Driver, asked_once
 
 _UNTIL = 6
-_OF = len(LIES)
-"""Each request hears one of the lies here, and any of them from the harness."""
+_OF = 2 * len(LIES)
+"""Every other request hears one of the lies here, and each of them any lie from the harness."""
 _OBEYED = {"GET": (Order.FORGET, Order.TWICE, Order.DENY), "HEAD": (Order.FORGET, Order.TWICE, Order.DENY)}
 """Lies that say nothing where nothing is changed."""
 

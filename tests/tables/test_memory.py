@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("deltalake", reason="the delta extra is not installed")
+
+from deltalake import DeltaTable
+
 from tests.meta.source_tree import ROOT
 from tests.spark.fleet import Author, Collector
 from tests.spark.processes import below
-from tests.tables.ingesting import audited
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 _BYTES = 1024**3
-_SEGMENTS = 40
+_SEGMENTS = 12
 
 
 def _resident(pid: int) -> tuple[int, bool]:
@@ -46,8 +49,10 @@ def test_the_local_engine_needs_less_than_a_small_machine_has(tmp_path: Path) ->
         while engine.poll() is None:
             total, found = _resident(engine.pid)
             most, heavy = max(most, total), heavy or found
-            looking.wait(0.02)
+            looking.wait(0.2)
     assert engine.returncode == 0
     assert 0 < most < _BYTES, f"{most / 2**20:.0f} MiB"
     assert not heavy
-    assert sum(audited(tmp_path / "tables", collector).values()) == _SEGMENTS * 4 * 1000
+    assert (
+        DeltaTable(tmp_path / "tables" / "readings").to_pyarrow_table(columns=["seq"]).num_rows == _SEGMENTS * 4 * 1000
+    )
