@@ -455,7 +455,7 @@ def _check_erased(world: PersonalWorld, device: OwnDevice) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [*range(8), 19, 26, 31])
+@pytest.mark.parametrize("seed", [*range(8), 19, 26, 31, 241])
 def test_a_persons_devices_end_with_the_same(tmp_path: Path, seed: int) -> None:  # accepts: 003.51, 003.54, 003.61
     run(tmp_path, seed)
 

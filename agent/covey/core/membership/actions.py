@@ -221,6 +221,7 @@ class GroupActions:
         manifest = self._membership.groups.trust(group_id).current
         for member in manifest.members if manifest is not None else ():
             self._queue.withdraw_of_group(member.keys.signing_public, group_id, now)
+        self.withdraw_secrets(group_id, now)  # former members may wait for older ones
 
     def withdraw_words(self, group_id: GroupId, now: Now) -> None:
         """Withdraw what this device had still to say in a group that it has left, but the notice of that.
@@ -240,6 +241,8 @@ class GroupActions:
     def leave(self, group_id: GroupId, now: Now) -> None:
         """Leave a group and tell the others; `UnknownGroupError` where this device is not in it."""
         self.queue_sends(self._membership.leave(group_id, now.wall_us), now)
+        if self._membership.groups.trust_of(group_id) is None:  # nobody was left to tell
+            self.withdraw_secrets(group_id, now)
 
     def rotate_noise_key(self, now: Now) -> None:
         """Tell every group the noise key that is current now; it must be stored already."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +14,7 @@ from covey.core.group.manifest import GroupManifest
 from covey.core.history.bodies import Note
 from covey.core.ids import GroupId, Incarnation, LinkSeq, Place
 from covey.core.link import receiver
+from covey.core.membership.actions import GroupActions
 from covey.core.membership.events import JoinExpired, RemovedFromGroup
 from covey.core.now import Now
 from covey.core.pairing.invite import Invite
@@ -521,3 +523,29 @@ def test_an_author_has_a_bounded_number_of_incarnations(make: Make, monkeypatch:
     ann.blob(group_id, b"the links that are known go on")
     carry(ann, ben)
     assert ben.inbox()[-1] == b"the links that are known go on"
+
+
+@pytest.mark.parametrize("ends", [(GroupActions.leave,), (GroupActions.destroy, GroupActions.forget_destroyed)])
+def test_no_secret_of_a_group_waits_after_its_last_member_ended_it(
+    make: Make, ends: tuple[Callable[[GroupActions, GroupId, Now], None], ...]
+) -> None:
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    other = found(ann, ben)
+    carry(ann, ben, mal)
+    _remove(ann, mal, group_id)
+    ann.sends()  # the new epoch's secret, and ben is away
+    secret = ann.store.groups.secret(group_id, ann.node.groups.group(group_id).epoch_id)
+    assert secret is not None
+    with ben.store.transaction():
+        ben.node.actions.leave(group_id, ben.now)
+    for outgoing in ben.sends():
+        if outgoing.recipient == ann.key:
+            ann.receive(outgoing.envelope)
+    waiting = ann.store.outbox.control_messages(ben.key)
+    assert any(secret in raw for _, raw in waiting)
+    with ann.store.transaction():
+        for end in ends:
+            end(ann.node.actions, group_id, ann.now)
+    assert [each.group_id for each in ann.node.groups.joined()] == [other]
+    assert not any(secret in raw for _, raw in ann.store.outbox.control_messages(ben.key))
