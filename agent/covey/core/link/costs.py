@@ -4,7 +4,8 @@
    by the adapter: `mqtt` (topics, connecting, pings, relay acknowledgements), `tls` and `tcp` (TCP and IP headers, lost
    segments).
 2. Days and months are those of UTC. A clock that is set forward by more than time has passed takes what was counted
-   with it, so that no correction brings a fresh day.
+   with it, and one that is set back over midnight stays in the day that has begun, so that no correction brings a
+   fresh day.
 3. A count is durable only once it is noted. `CostLedger.granted` is the bound up to which the agent may count before it
    notes again: after a power cut counting continues there, so that nothing is ever missing.
 """
@@ -93,7 +94,7 @@ class CostLedger:
         """Enter the day of a moment (rule 2)."""
         day, before = now.wall_us // _DAY_US, self.seen
         self.seen = now
-        if day == self.day:
+        if day in (self.day, self.day - 1):  # set back over midnight: the day that has begun goes on, or it would twice
             return
         is_other_month = month_of(day) != month_of(self.day)
         step_us = 0 if before is None else now.wall_us - before.wall_us - (now.monotonic_us - before.monotonic_us)

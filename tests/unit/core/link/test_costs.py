@@ -51,6 +51,17 @@ def test_a_clock_that_is_set_brings_no_fresh_day() -> None:
     assert (month_of(ledger.day), ledger.bytes_today, ledger.bytes_this_month) == ((2026, 10), 100, 100)
 
 
+def test_a_clock_that_is_set_back_over_midnight_begins_no_day_twice() -> None:
+    ledger = CostLedger()
+    ledger.roll(at("2026-11-29T23:00"))
+    ledger.roll(at("2026-11-30T00:01", 3_660))
+    ledger.add({READINGS: 100})
+    ledger.roll(at("2026-11-29T23:58", 3_661))
+    ledger.add({READINGS: 10})
+    ledger.roll(at("2026-11-30T00:02", 3_901))
+    assert ledger.bytes_today == 110
+
+
 def test_after_a_power_cut_counting_continues_at_what_was_granted() -> None:
     ledger = CostLedger()
     ledger.roll(at("2026-11-29T12:00"))
