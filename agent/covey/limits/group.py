@@ -64,7 +64,7 @@ STRANGER_ALLOWANCE = 256
 
 RESERVED_REMOVALS = 4
 """Of its allowance a member can use enough for four removals, as long as the manifest that it issues, for nothing but
-removals: so it can still remove whoever made it use up the rest."""
+removals: it can always remove a hostile member."""
 
 RESERVED_PAGES = 16
 """...and so many pages more: others may lengthen its list in the meantime by bans, labels and capabilities."""
