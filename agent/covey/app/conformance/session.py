@@ -364,17 +364,12 @@ class DeviceTest:
         """Answer nothing while a block looks at a batch that the device has just sent for the first time.
 
         A batch that it sends again will not do: the acknowledgement of the first copy may reach it after this begins.
+        And one that comes before this begins shows that it sends: the last silence may have filled its window.
         """
         self.until(lambda: not self.peer.waits_for(self.device().signing_public))
+        self._next_batch()
         self.mute()
-        since = time.monotonic()
-
-        def sent() -> SeenMessage | None:
-            batches = [each for each in self.seen.sequenced.values() if each.message.type is MessageType.TELEMETRY]
-            return next((each for each in batches if not each.settled and each.times[0] > since), None)
-
-        self.until(lambda: sent() is not None)
-        found = sent()
+        found = self._next_batch()
         if found is None:
             self.findings.not_seen(check, "it sent no batch while nothing was answered")
             self.unmute()
@@ -383,6 +378,17 @@ class DeviceTest:
             yield found
         finally:
             self.unmute()
+
+    def _next_batch(self) -> SeenMessage | None:
+        """Wait for a batch that comes for the first time, and is still without an acknowledgement."""
+        since = time.monotonic()
+
+        def sent() -> SeenMessage | None:
+            batches = [each for each in self.seen.sequenced.values() if each.message.type is MessageType.TELEMETRY]
+            return next((each for each in batches if not each.settled and each.times[0] > since), None)
+
+        self.until(lambda: sent() is not None)
+        return sent()
 
     def acknowledged(self, link_seq: LinkSeq, after: float) -> Acknowledgement | None:
         """Wait for an acknowledgement to the companion that covers a number and came after a moment."""
