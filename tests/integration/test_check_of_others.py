@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ from covey.app.checks.findings import Examined, Finding, Level
 from covey.app.checks.groups import agreement
 from covey.app.device.device import open_device
 from covey.core.crypto import DeviceKeys
-from covey.core.group.manifest import Member, read_manifest
-from covey.core.ids import DeviceKey, GroupId, Incarnation, NoisePublic
+from covey.core.group.manifest import GroupManifest, Member, read_manifest
+from covey.core.ids import DeviceKey, EpochId, GroupId, Incarnation, NoisePublic
 from covey.ports import AttachedBoard
 from tests.fleet import identity
 from tests.integration.gateway import Gateway
@@ -134,6 +135,35 @@ def test_a_group_that_may_have_ended_without_this_device_is_named(tmp_path: Path
         device.node.membership.change(group_id, lambda draft, _: draft.adding(carl), now.wall_us)
         device.store.heads.note(ben.keys.signing_public, GroupId(bytes(32)), None, now.wall_us)
     examined = Examined(folder, _LaterClock(days))
+    [finding] = [each for each in examine(examined, offline=True) if each.check == agreement.__name__]
+    examined.close()
+    assert finding.level is Level.WARNING
+    assert says in finding.line
+
+
+@pytest.mark.parametrize(
+    ("left", "says"),
+    [
+        (119, "this device can make 99 more changes to it, then only remove members"),
+        (20, "this device can make 0 more changes to it, then only remove members"),
+        (120, "not seen yet"),
+    ],
+)
+def test_a_device_that_has_used_up_its_allowance_is_named(tmp_path: Path, left: int, says: str) -> None:
+    """In a group whose manifests have one page, 20 pages of an allowance are kept for removals."""
+    folder = StateFolder.at(tmp_path / "state")
+    folder.create({})
+
+    def spend(draft: GroupManifest, _: EpochId) -> GroupManifest:
+        ann, ben = replace(draft.members[0], allowance=left), Member(identity("ben").keys, "ben", since=draft.version)
+        members = sorted((ann, ben), key=lambda each: each.keys.signing_public)
+        return replace(draft, members=tuple(members), before=None)
+
+    with open_device(folder) as device, device.store.transaction():
+        now = device.now()
+        group_id = device.node.membership.create("ann", (), now.wall_us).group_id
+        device.node.membership.change(group_id, spend, now.wall_us)
+    examined = Examined(folder, SystemClock())
     [finding] = [each for each in examine(examined, offline=True) if each.check == agreement.__name__]
     examined.close()
     assert finding.level is Level.WARNING

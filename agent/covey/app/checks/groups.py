@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from covey.app.checks.documents import AgreementStatus
 from covey.app.checks.findings import Examined, Seen, ok, warning
 from covey.app.documents import DAY_S
+from covey.app.groups.groups import few_changes
 from covey.app.wording import count, duration
 from covey.errors import UnknownGroupError
 
@@ -73,6 +74,11 @@ def agreement(device: Examined) -> Iterator[Seen]:
             yield warning(
                 f"{name} version {group.version}: nothing from other members for {count(days, 'day')}",
                 "if they destroyed the group, delete it here: covey group destroy",
+            )
+        elif (left := few_changes(group).get(device.opened.node.identity.signing_public)) is not None:
+            yield warning(
+                f"{name}: this device can make {count(left, 'more change')} to it, then only remove members",
+                "the group's founder can remove this device and invite it again",
             )
         elif found.others or found.never:
             yield warning(

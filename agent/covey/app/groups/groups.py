@@ -12,6 +12,7 @@ from covey.app.device.relay_access import require_relay
 from covey.app.groups.own_devices import own_devices
 from covey.app.loop.relay_loop import wait_until
 from covey.core.crypto import DeviceKeys
+from covey.core.group.allowance import changes_of
 from covey.core.group.device_labels import DeviceLabels, devices_meant
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, Mode, Role, read_manifest
 from covey.core.group.policy import Action
@@ -48,6 +49,25 @@ def mode_name(mode: Mode) -> str:
 
 MODES = tuple(mode_name(mode) for mode in Mode if mode is not Mode.PERSONAL)
 """Every mode that a group is made with, as people write it; a personal one is 'covey own create'."""
+
+
+FEW_CHANGES = 100
+"""A member that can change a group less often than that is named: it has used up most of its allowance."""
+
+
+def changes_left(manifest: GroupManifest) -> dict[DeviceKey, int]:
+    """Return how often members can still change a group; after that they can only remove others.
+
+    A member that can change it without end is left out, as is a board.
+    """
+    left = {member.keys.signing_public: changes_of(manifest, member) for member in manifest.members}
+    boards = {member.keys.signing_public for member in manifest.members if member.is_board}
+    return {key: changes for key, changes in left.items() if changes is not None and key not in boards}
+
+
+def few_changes(manifest: GroupManifest) -> dict[DeviceKey, int]:
+    """Return the members that can change a group less often than `FEW_CHANGES`, and how often."""
+    return {key: changes for key, changes in changes_left(manifest).items() if changes < FEW_CHANGES}
 
 
 # -- whom a person means ----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
-from covey.app.groups.groups import mode_name
+from covey.app.groups.groups import changes_left, few_changes, mode_name
 from covey.app.wording import count
 from covey.cli.output.terminal import print_json, print_table
 from covey.core.ids import DeviceKey, fingerprint, printable
@@ -42,6 +42,9 @@ def show_group(
         for member in manifest.members
     ]
     print_table(["member", "label", "capabilities", "role", "since"], rows)
+    for key, left in few_changes(manifest).items():
+        who, changes = labels.named(key), count(left, "more change")
+        print(f"note     {who} can make {changes} to this group, then only remove members")
     if manifest.banned:
         print("banned   " + ", ".join(labels.named(ban.signing_public) for ban in manifest.banned))
     for vote in votes:
@@ -104,7 +107,7 @@ def group_as_json(
     manifest: GroupManifest, profile: GroupProfile, labels: DeviceLabels, votes: Sequence[OpenVote] = ()
 ) -> dict[str, object]:
     """Return a manifest, the group's profile and its open votes as JSON; `labels` as for `show_group`."""
-    avatar = profile.avatar
+    avatar, left = profile.avatar, changes_left(manifest)
     return {
         "group_id": manifest.group_id.hex(),
         "title": profile.title,
@@ -129,5 +132,7 @@ def group_as_json(
         "labels": {
             key.hex(): labels.label(key) for key in (manifest.issuer, *(ban.signing_public for ban in manifest.banned))
         },
-        "members": [_member_as_json(member) for member in manifest.members],
+        "members": [
+            {**_member_as_json(each), "changes_left": left.get(each.keys.signing_public)} for each in manifest.members
+        ],
     }

@@ -25,7 +25,7 @@ Mallory can do this 15 times; everybody refuses the next one, but takes mallory'
 
 from __future__ import annotations
 
-from covey.core.group.manifest import GroupManifest, is_exempt, pages, reserve
+from covey.core.group.manifest import GroupManifest, Member, is_exempt, pages, reserve
 from covey.core.group.resolver import Change, GroupState
 from covey.core.ids import DeviceKey
 from covey.errors import LimitError, MalformedError
@@ -37,6 +37,16 @@ def spent_by(issuer: DeviceKey, before: GroupState, after: GroupState) -> int:
     if issuer not in before.members or issuer not in after.members:
         return 0
     return before.members[issuer].allowance - after.members[issuer].allowance
+
+
+def changes_of(group: GroupManifest, member: Member) -> int | None:
+    """Return how often a member can still change a group whose list of members stays as long as it is.
+
+    After that it can only remove members. None: without end, or the group is in conflict and nobody can say.
+    """
+    if not group.raw or is_exempt(group.mode, member):
+        return None
+    return max(0, member.allowance - reserve(len(group.raw))) // pages(len(group.raw))
 
 
 def check_payment(manifest: GroupManifest, before: GroupState, change: Change) -> None:
