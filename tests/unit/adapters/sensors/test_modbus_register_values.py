@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -70,7 +71,11 @@ def test_a_float_of_32_bits_is_a_decimal_that_means_it(number: float) -> None:
     found = _value(Register("a", 0, type="float32"), *places)
     assert isinstance(found, float)
     assert struct.pack(">f", found) == struct.pack(">f", number)
-    assert len(repr(found)) <= len(repr(number))
+    assert _digits(found) <= _digits(number)
+
+
+def _digits(number: float) -> int:
+    return len(Decimal(repr(number)).normalize().as_tuple().digits)
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
