@@ -65,11 +65,11 @@ class Objects:
 class Site:
     """A collector, somebody who sends to it, and a vault."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, objects: Objects | None = None) -> None:
         self.ann = Device("ann", folder)
         self.gate = Device("collector", folder, collects=True)
         self.group_id = found(self.ann, self.gate)
-        self.objects = Objects()
+        self.objects = objects or Objects()
         self.said: list[str] = []
         self.key_file = MemoryKeyFile(KEY)
         self.collector = self.start()

@@ -100,6 +100,15 @@ def synchronise(path: Path) -> None:
         os.close(descriptor)
 
 
+def let_go(path: Path) -> None:
+    """Have the kernel let go of its copy of a file that is on the disk, so that the disk is read next. Raises OSError.
+
+    Where a write to the disk failed, the copy is what was to be written, and the disk has something else.
+    """
+    with open_regular(path) as (descriptor, _):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
     """Keep other writers of a folder's files out, by the folder: the files themselves are replaced. Raises OSError.

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from covey.adapters.files import storage_errors, synchronise
+from covey.adapters.files import let_go, storage_errors, synchronise
 from covey.adapters.objects.cloud import CloudStore, open_cloud_store
 from covey.adapters.objects.folder import DirectoryStore
 from covey.adapters.objects.location import READER_PATIENCE
@@ -152,7 +151,7 @@ class FolderStore:
                 partial.rename(target)
             for path in (target, target.parent, target.parent.parent):
                 synchronise(path)
-            _read_from_disk(target)
+            let_go(target)
             if Content.of(target) != content:
                 raise _not_as_written(self._root, key)
             return int(target.stat().st_mtime * 1000)
@@ -224,12 +223,6 @@ class BucketStore:
                     raise FileNotFoundError(key) from error
                 raise
             yield folder / "file"
-
-
-def _read_from_disk(file: Path) -> None:
-    """Have the kernel let go of its copy of a file that is on the disk, so that the disk is read next."""
-    with file.open("rb") as stored:
-        os.posix_fadvise(stored.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _replace_surely(

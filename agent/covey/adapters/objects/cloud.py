@@ -135,6 +135,9 @@ class CloudStore:
             except FileNotFoundError:
                 return None
 
+    def let_go(self, key: str) -> None:
+        """Do nothing: nothing of an object is kept here."""
+
     def pieces(self, key: str, begin: int, end: int) -> Iterator[bytes] | None:
         """Give the bytes of an object from one position up to another, in one request, as they come.
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import (
+    let_go,
     locked_folder,
     open_regular,
     read_regular,
@@ -119,6 +120,17 @@ class DirectoryStore:
         if len(content) > maximum:
             raise LimitError(f"{key} is longer than {maximum} bytes")
         return content
+
+    def let_go(self, key: str) -> None:
+        """Have the kernel let go of its copy of an object that is on the disk, so that the disk is read next.
+
+        Raises:
+            MalformedError: not a key.
+            StorageError: it could not be read, or is no file.
+        """
+        path = self._path(key)
+        with storage_errors("read", path), suppress(FileNotFoundError):
+            let_go(path)
 
     def pieces(self, key: str, begin: int, end: int) -> Iterator[bytes] | None:
         """Give the bytes of an object from one position up to another, a chunk at a time; None where there is none.

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import storage_error
-from covey.adapters.objects.cloud import open_cloud_store
+from covey.adapters.objects.cloud import CloudStore, open_cloud_store
 from covey.adapters.objects.folder import DirectoryStore
+from covey.adapters.objects.read_back import ReadBackStore
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ def open_object_store(location: str, base: Path) -> PiecewiseStore:
         ConfigurationError: no such kind of store, or its library is not installed.
         StorageError: the directory cannot be made.
     """
+    return _opened(location, base)
+
+
+def _opened(location: str, base: Path) -> DirectoryStore | CloudStore:
     if "://" in location:
         return open_cloud_store(location)
     root = base / location
@@ -40,6 +45,14 @@ def open_object_store(location: str, base: Path) -> PiecewiseStore:
     except OSError as error:
         raise storage_error("make", root, error) from error
     return DirectoryStore(root)
+
+
+def open_vault_store(location: str, base: Path) -> PiecewiseStore:
+    """Return the same for what holds the only copy, or a copy for that case: all that is put is read back.
+
+    Raises as `open_object_store`.
+    """
+    return ReadBackStore(_opened(location, base), location)
 
 
 def open_existing_store(location: str) -> PiecewiseStore:

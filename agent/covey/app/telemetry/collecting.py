@@ -42,12 +42,12 @@ def open_vault_place(device: Device, vault: str | None) -> PiecewiseStore:
         ConfigurationError: there can be none at this place.
         StorageError: it refused, or was not reached.
     """
-    from covey.adapters.objects.location import open_object_store
+    from covey.adapters.objects.location import open_vault_store
     from covey.core.ids import NODE_ID_BYTES, VAULT_ID_BYTES, NodeId, VaultId
     from covey.core.vault.entries import manifest_key
 
     location = vault or str(device.config.vault.location)
-    objects = open_object_store(location, Path.cwd() if vault else device.folder.path)
+    objects = open_vault_store(location, Path.cwd() if vault else device.folder.path)
     if not device.folder.vault_key.exists():
         objects.get(manifest_key(VaultId(bytes(VAULT_ID_BYTES)), NodeId(bytes(NODE_ID_BYTES))), 1)
     return objects

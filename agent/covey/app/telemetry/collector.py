@@ -3,8 +3,8 @@
 Each segment goes through four steps, and a crash after any of them repeats from there:
 
     1. A plan is committed: number, messages, nonce. From here the segment's bytes are fixed.
-    2. The segment is stored in the vault.
-    3. The node's vault manifest that lists it is stored, one `manifest_seq` higher.
+    2. The segment is stored in the vault, and read back (`adapters/objects/read_back.py`).
+    3. The node's vault manifest that lists it is stored in the same way, one `manifest_seq` higher.
     4. The messages leave the landing, in one commit; then their senders are acknowledged.
 
 Another process may compact the node's segments meanwhile (`compactor.py`): then its manifest has all positions that
@@ -386,7 +386,9 @@ class Collector:
         except ConflictError:
             found = self._objects.get(name, MAXIMUM_SEGMENT_BYTES)
             for earlier, its_content in chain([(entry, content)], sealed):
-                if its_content == found:
+                if found is not None and its_content.startswith(found):
+                    if its_content != found:  # torn by the store, which was not believed
+                        self._objects.replace(name, its_content, found)
                     return earlier
             raise _rival() from None
         return entry

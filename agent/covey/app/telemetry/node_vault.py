@@ -43,6 +43,8 @@ class NodeVault:
         self._rng = rng
         self._key = documents.manifest_key(keys.ring().vault_id, self.node)
         self._sealed: bytes | None = None
+        self._put: bytes | None = None
+        """The manifest that was put last, whatever the store said."""
         self._known = False
 
     @property
@@ -66,6 +68,9 @@ class NodeVault:
         """
         floor = self._store.landing.manifest_floor()
         content = self.objects.get(self._key, MAXIMUM_VAULT_MANIFEST_BYTES)
+        if self._put is not None and content is not None and content != self._put and self._put.startswith(content):
+            self.objects.replace(self._key, self._put, content)  # the store has torn it
+            content = self._put
         manifest = None
         if content is not None:
             manifest = documents.open_vault_manifest(
@@ -86,6 +91,6 @@ class NodeVault:
             StorageError: the store refused, or says so.
         """
         sealed = documents.seal_vault_manifest(self.newest_key, manifest, self.identity, self._rng(NONCE_BYTES))
-        self._known = False  # until the store says yes, it may hold either
+        self._known, self._put = False, sealed  # until the store says yes, it may hold either
         self.objects.replace(self._key, sealed, self._sealed)
         self._sealed, self.manifest, self._known = sealed, manifest, True

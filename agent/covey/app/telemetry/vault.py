@@ -199,10 +199,10 @@ def verify_vault(device: Device, location: str | None, progress: Progress) -> li
 
 def mirror_vault(device: Device, location: str | None, destination: str, progress: Progress) -> list[VaultFinding]:
     """Copy what the destination lacks, and return what could not be copied because it is wrong."""
-    from covey.adapters.objects.location import open_object_store
+    from covey.adapters.objects.location import open_vault_store
 
     survey = _survey(device, location)
-    mirror = open_object_store(destination, Path.cwd())
+    mirror = open_vault_store(destination, Path.cwd())
     return list(survey.pull(vault_nodes(device, survey.nodes()), mirror, progress))
 
 
@@ -271,10 +271,10 @@ def land_own(device: Device, location: str | None, progress: Progress) -> Landed
 
 
 def _open_store(device: Device, location: str | None) -> ObjectStore:
-    from covey.adapters.objects.location import open_object_store
+    from covey.adapters.objects.location import open_vault_store
 
     base = Path.cwd() if location else device.folder.path
-    return open_object_store(location or vault_place(device), base)
+    return open_vault_store(location or vault_place(device), base)
 
 
 def vault_reader(device: Device, location: str | None) -> VaultReader:
