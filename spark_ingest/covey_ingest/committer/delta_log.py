@@ -23,7 +23,9 @@
    (`table_locations`).
 8. No store is believed (rule 3 of `table_locations`): each entry is read back and compared with what was asked for,
    each file that the library wrote is read, and where a listing ends the next entry is asked for by name.
-9. In a folder each of our entries names the digest of the entry before it, so that damage of any but the last shows
+9. Each of our entries says all numbers that its log has under our names (rules 1 and 6, and `rewritten`), so that the
+   newest one is enough: for a number that no entry says the library reads the whole log, entry by entry.
+10. In a folder each of our entries names the digest of the entry before it, so that damage of any but the last shows
    (`verifying`): the library takes an empty entry for one that changed nothing.
 """
 
@@ -48,7 +50,7 @@ from covey_ingest.committer.delta_files import merged, removed, sizes_of
 from covey_ingest.committer.file_names import DAMAGED_HINT
 from covey_ingest.committer.file_names import named as named_by_digest
 from covey_ingest.committer.state_file import read_state
-from covey_ingest.committer.table_locations import PREVIOUS, RUN, WRITER, TableLocation, open_table
+from covey_ingest.committer.table_locations import CHANGES, PREVIOUS, RUN, WRITER, TableLocation, open_table
 from covey_ingest.tables.clocks import rebase
 from covey_ingest.task.file_statistics import statistics
 
@@ -66,6 +68,7 @@ STATE_TABLES = ("devices", "gaps", "clocks", "members")
 
 STATE_SECONDS = 60.0
 _REWRITTEN = "-rewritten"
+_CLOCKS = "-clocks"
 _KEPT_HOURS = 24
 """Of files that merging has replaced: how long a reader may read on with what it found in the log."""
 
@@ -89,6 +92,8 @@ class DeltaLog:
         self._location = location
         self._open: dict[str, DeltaTable] = {}
         self._has: dict[str, int] = {}
+        self._numbers: dict[str, tuple[int, dict[str, int | None]]] = {}
+        """Of each table, the numbers that its log has under our names, as of a version (rule 9)."""
         self._rebased: int | None = None
         self._checkpoints: dict[str, int] = {}
         self.kept = -1
@@ -128,7 +133,7 @@ class DeltaLog:
             table = self._table(name)
             if table is None:
                 raise StorageError(f"the log at {self._location.uri(name)} is gone")
-            self._check_writer(table)
+            self._check_writer(name, table)
             return table
 
     def exists(self, name: str) -> bool:
@@ -157,7 +162,7 @@ class DeltaLog:
         """
         with self._storage_errors():
             table = self._table(name)
-            found = None if table is None else table.transaction_version(self._ingest + _REWRITTEN)
+            found = None if table is None else self._number(name, table, _REWRITTEN)
             return -1 if found is None else found
 
     def last_run(self, name: str) -> int:
@@ -169,7 +174,7 @@ class DeltaLog:
         with self._storage_errors():
             self._location.mend(name)
             table = self._table(name)
-            found = None if table is None else table.transaction_version(self._ingest + WRITER)
+            found = None if table is None else self._number(name, table, WRITER)
             return found or 0
 
     def take_over(self, name: str, schema: pa.Schema) -> None:
@@ -205,8 +210,12 @@ class DeltaLog:
         """
         with self._storage_errors():
             table = self._table(name)
-            if table is not None:
+            if table is None:
+                return
+            old = self._location.older(name, _KEPT_HOURS)
+            if not {path for path in old if not path.startswith("_")} <= {*map(unquote, sizes_of(table))}:
                 self._vacuum(table, name, _KEPT_HOURS, full=True)
+            if any(path.startswith(CHANGES) for path in old):
                 self._location.drop_changes(name, _KEPT_HOURS)
 
     def maintain(self) -> None:
@@ -231,13 +240,13 @@ class DeltaLog:
             if table is None:
                 return
             if self._rebased is None:
-                done = table.transaction_version(f"{self._ingest}-clocks")
+                done = self._number("readings", table, _CLOCKS)
                 self._rebased = -1 if done is None else done
             is_new = (pc.field("known_batch") > self._rebased) & (pc.field("known_batch") <= self._done("readings"))
             due = state.filter(is_new & pc.field("doubtful_from").is_valid())
             if len(due):
                 self._rebased = pc.max(due["known_batch"]).as_py()
-                named = self._named("readings", self._rebased, "-clocks", rewrites=True)
+                named = self._named("readings", self._rebased, _CLOCKS, rewrites=True)
                 before = table.version()
                 rebase(table, due, named, _bare())
                 self._settled(table, "readings", before, [], named)
@@ -264,6 +273,7 @@ class DeltaLog:
         except BaseException as error:
             self._open.clear()
             self._has.clear()
+            self._numbers.clear()
             self._rebased = None
             if isinstance(error, DeltaError | OSError):
                 raise StorageError(f"the Delta tables at {self._location.uri('')} refused: {brief(error)}") from error
@@ -313,12 +323,30 @@ class DeltaLog:
     def _done(self, name: str) -> int:
         if name not in self._has:
             table = self._table(name)
-            version = table.transaction_version(self._ingest) if table is not None else None
+            version = self._number(name, table) if table is not None else None
             self._has[name] = -1 if version is None else version
         return self._has[name]
 
-    def _check_writer(self, table: DeltaTable) -> None:
-        found = table.transaction_version(self._ingest + WRITER)
+    def _number(self, name: str, table: DeltaTable, what: str = "") -> int | None:
+        """Return the newest number that a log has under one of our names (rule 9)."""
+        version, known = self._numbers.get(name, (-1, {}))
+        newest = table.version()
+        if version > newest or version < 0:
+            version, known = newest - 1, {}
+        while version < newest:
+            said = _numbers_in(self._entry(name, version + 1))
+            if said is None:
+                version, known = newest, {}
+                break
+            version, known = version + 1, {**known, **said}
+        app = self._ingest + what
+        if app not in known:
+            known[app] = table.transaction_version(app)
+        self._numbers[name] = version, known
+        return known[app]
+
+    def _check_writer(self, name: str, table: DeltaTable) -> None:
+        found = self._number(name, table, WRITER)
         if found is not None and found > self.run:
             raise ConfigurationError(
                 f"another engine has started to write the tables at {self._location.name}",
@@ -351,6 +379,9 @@ class DeltaLog:
                 f"the log at {self._location.uri(name)} says that it has a new entry, and has not, or another one",
                 hint="check the disk or the store; nothing is lost: start again, and it is written again",
             )
+        seen, known = self._numbers.get(name, (-1, {}))
+        if seen == before == version - 1:
+            self._numbers[name] = version, {**known, **(_numbers_in(entry) or {})}
         own = {action.path for action in actions}
         for path, size in _files_in(entry or b"").items():
             if path not in own:
@@ -436,9 +467,12 @@ class DeltaLog:
         table = self._table(name)
         before = {} if table is None else {PREVIOUS: self._location.entry_digest(name, table.version())}
 
-        named = [] if number is None else [Transaction(self._ingest + what, number)]
+        numbers = {"": self._done(name), _REWRITTEN: self.rewritten(name)}
+        if number is not None:
+            numbers[what] = number
         if rewrites and self.kept >= 0:
-            named.append(Transaction(self._ingest + _REWRITTEN, self.kept))
+            numbers[_REWRITTEN] = self.kept
+        named = [Transaction(self._ingest + each, version) for each, version in numbers.items()]
         named.append(Transaction(self._ingest + WRITER, self.run))
         said = {RUN: str(self.run), **{key: value for key, value in before.items() if value}, **(note or {})}
         return CommitProperties(app_transactions=named, custom_metadata=said)
@@ -474,6 +508,15 @@ def _says(entry: bytes | None, actions: list[Action], named: CommitProperties | 
         and all(sizes.get(path, size) == size for path, size in ((each.path, each.size) for each in actions))
         and numbers.items() >= wanted.items()
     )
+
+
+def _numbers_in(entry: bytes | None) -> dict[str, int | None] | None:
+    """Return the numbers in an entry by their names, or None where it cannot be read."""
+    try:
+        lines = [json.loads(line) for line in (entry or b"").splitlines()]
+        return {line["txn"]["appId"]: int(line["txn"]["version"]) for line in lines if "txn" in line} if lines else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _files_in(entry: bytes) -> dict[str, int]:

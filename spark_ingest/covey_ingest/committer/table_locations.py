@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -52,6 +53,9 @@ RUN = "covey.run"
 
 PREVIOUS = "covey.previous"
 """In an entry of ours: `<version>:<digest>` of the entry before it, of tables in a folder."""
+
+CHANGES = "_change_data/"
+"""Where the Delta library puts the files of a table's change feed, below the table."""
 
 WRITER = "-writer"
 """Added to the name of the tables, for the number of a run: the last line of each entry of ours."""
@@ -286,6 +290,9 @@ class TableLocation(Protocol):
     def remove_empty(self, table: str, gone: list[str], newest: int) -> None:
         """Remove the folders of files that were deleted, where nothing else is in them; not of the newest batches."""
 
+    def older(self, table: str, hours: int) -> set[str]:
+        """Return the paths of all files below a table that came so long ago: lists all of the table."""
+
     def drop_changes(self, table: str, kept_hours: int) -> None:
         """Remove what the change feed tells of longer ago: it holds deleted rows, and no vacuum looks at it."""
 
@@ -355,10 +362,16 @@ class Folder:
             if name == "batch" and int(number) <= newest - FOLDERS_KEPT:
                 self._remove_if_empty(folder)
 
+    def older(self, table: str, hours: int) -> set[str]:
+        """Return the paths of all files below a table that came so long ago."""
+        until, root = time.time() - 3600 * hours, self.root / table
+        files = (Path(folder, name) for folder, _, names in os.walk(root) for name in names)
+        return {str(file.relative_to(root)) for file in files if file.stat().st_mtime <= until}
+
     def drop_changes(self, table: str, kept_hours: int) -> None:
         """Remove files of the change feed that are older."""
         until = time.time() - 3600 * kept_hours
-        for file in (self.root / table / "_change_data").glob("*.parquet"):
+        for file in (self.root / table / CHANGES).glob("*.parquet"):
             if file.stat().st_mtime <= until:
                 file.unlink()
 
@@ -438,10 +451,15 @@ class Bucket:
     def remove_empty(self, table: str, gone: list[str], newest: int) -> None:
         """Do nothing: there are no folders."""
 
+    def older(self, table: str, hours: int) -> set[str]:
+        """Return the paths of all objects below a table that came so long ago."""
+        before = datetime.now(UTC) - timedelta(hours=hours)
+        return {key.removeprefix(f"{table}/") for key in self.cloud.keys_before(f"{table}/", before)}
+
     def drop_changes(self, table: str, kept_hours: int) -> None:
         """Remove objects of the change feed that are older."""
         before = datetime.now(UTC) - timedelta(hours=kept_hours)
-        for key in self.cloud.keys_before(f"{table}/_change_data/", before):
+        for key in self.cloud.keys_before(f"{table}/{CHANGES}", before):
             self.cloud.delete(key)
 
     def trim(self, delta: DeltaTable, table: str) -> None:  # noqa: ARG002 - it knows its place
