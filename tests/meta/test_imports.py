@@ -206,6 +206,7 @@ _SOLE_IMPORTERS = {
         "demo.whole",
     ),
     "rich": ("demo",),
+    "_cffi_backend": ("covey.adapters.c_library",),
     "cryptography": ("covey.adapters.broker.fleet_ca",),
     "spake2": ("covey.core.pake",),
     "mnemonic": ("covey.adapters.word_list",),

@@ -12,19 +12,12 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TIMESYNC_FLAG = Path("/run/systemd/timesync/synchronized")
 
 PROGRAM_S = 1_735_689_600
 """2025-01-01: no Covey is older."""
-
-_STATE_ERROR = 5  # TIME_ERROR of <sys/timex.h>
-_STATUS_UNSYNCHRONISED = 0x40  # STA_UNSYNC
 
 
 class SystemClock:
@@ -35,7 +28,6 @@ class SystemClock:
         self._earliest_us = earliest_us
         self._began_us = self.monotonic_us()
         self._boot_id: bytes | None = None
-        self._kernel_synchronised: Callable[[], bool | None] | None = None
 
     def monotonic_us(self) -> int:
         """Return microseconds since boot, suspend included."""
@@ -50,9 +42,9 @@ class SystemClock:
 
     def synchronised(self) -> bool:
         """Say whether a time source disciplines the wall clock at the moment."""
-        if self._kernel_synchronised is None:
-            self._kernel_synchronised = _load_adjtimex()
-        answer = self._kernel_synchronised()
+        from covey.adapters.c_library import clock_is_synchronised
+
+        answer = clock_is_synchronised()
         return _TIMESYNC_FLAG.exists() if answer is None else answer
 
     def boot_id(self) -> bytes:
@@ -68,33 +60,3 @@ class SystemClock:
 def was_never_set() -> bool:
     """Say whether the machine's clock says a time before the first Covey."""
     return time.time_ns() < PROGRAM_S * 1_000_000_000
-
-
-def _load_adjtimex() -> Callable[[], bool | None]:
-    """Return a function that asks the kernel, or returns None if it may not (seccomp, another libc)."""
-    import ctypes
-
-    class Timex(ctypes.Structure):
-        _fields_ = (
-            ("modes", ctypes.c_uint),  # 0: read only
-            ("offset", ctypes.c_long),
-            ("freq", ctypes.c_long),
-            ("maxerror", ctypes.c_long),
-            ("esterror", ctypes.c_long),
-            ("status", ctypes.c_int),
-            ("rest", ctypes.c_byte * 512),  # far more than any ABI's struct timex still has
-        )
-
-    try:
-        adjtimex = ctypes.CDLL(None, use_errno=True).adjtimex
-    except (OSError, AttributeError):
-        return lambda: None
-
-    def ask() -> bool | None:
-        timex = Timex()
-        state = adjtimex(ctypes.byref(timex))
-        if state < 0:
-            return None
-        return bool(state != _STATE_ERROR and not timex.status & _STATUS_UNSYNCHRONISED)
-
-    return ask

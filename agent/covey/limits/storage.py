@@ -92,6 +92,12 @@ EVENT_MEMBERS = 64
 WRITES_LOOK_US = 600_000_000
 """Between two looks at how much the agent has written: the kernel counts, so only the display is late."""
 
+FREED_MEMORY_US = 3_600_000_000
+"""Between two times that the agent returns freed memory to the kernel: it takes a millisecond."""
+
+START_US = 5_000_000
+"""After so long an agent has started, and returns for the first time what it has freed."""
+
 WRITES_NOTED_BYTES = 512 * KIB
 """Bytes that the agent writes before it notes them: the note costs 8 kB, less than a fiftieth of that."""
 

@@ -18,6 +18,7 @@ from covey.adapters.journal import report, set_least
 from covey.adapters.process_writes import ProcessWrites
 from covey.adapters.systemd import Systemd
 from covey.adapters.wake_pipe import WakePipe
+from covey.app.agent.freed_memory import FreedMemory
 from covey.app.device.device import device_on
 from covey.app.device.pins import FirstOperator, somebody_is_pinned
 from covey.app.device.shared_commits import SharedCommits
@@ -134,6 +135,7 @@ def _run(
                 forgetting_role(device),
                 own_devices_role(device),
                 WholeChain(device.store),
+                FreedMemory(device.now()),
             ],
             lambda: bool(early) or restart.asked,
             lands_telemetry=lands_telemetry,
