@@ -69,6 +69,15 @@ def test_devices_that_are_away_are_named_or_counted_while_this_one_listens(fleet
     assert (len(found), found[-1]) == (4, "and 52 more devices are away")
 
 
+def test_a_look_at_one_device_makes_no_rows_of_others(fleet: CollectedFleet) -> None:
+    view, key = FleetView(), fleet.authors[77].identity.signing_public
+    with open_device(fleet.folder) as device:
+        found = view.look_at(device, None, _DAY_US, key)
+    assert (found.device.label, len(found.groups), found.boards) == (fleet.label(77), 1, ())
+    assert {each.name for each in found.device.values} >= {"air:temperature", "battery"}
+    assert view.count("all") == 1
+
+
 def test_data_sent_to_a_browser_does_not_grow_with_the_fleet(fleet: CollectedFleet) -> None:
     dashboard = Dashboard(lambda: open_device(fleet.folder), None, _DAY_US, 0.2)
     shown = dashboard.overview({"first": "400"})

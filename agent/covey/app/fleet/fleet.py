@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -54,6 +54,18 @@ class Listed(NamedTuple):
 _EVERYBODY = Listed()
 
 
+class OneDevice(NamedTuple):
+    """What a look at one device finds: the device with its last values, and what is near it."""
+
+    device: FleetDevice
+    at_us: int
+    reads_vault: bool
+    groups: tuple[str, ...]
+    """Names of the groups that it is in."""
+    gateway: FleetDevice | None
+    boards: tuple[FleetDevice, ...]
+
+
 class FleetKeys:
     """The keys of a fleet's devices, in hex, as they are in a table: nothing is copied."""
 
@@ -96,7 +108,6 @@ class FleetView:
         *,
         listed: Listed | None = _EVERYBODY,
         always_us: int = ALWAYS_US,
-        only: DeviceKey | None = None,
     ) -> Fleet:
         """Return the fleet with its devices as it is now.
 
@@ -106,19 +117,53 @@ class FleetView:
             since_us: how far back to look in the vault at most.
             listed: which devices it has; None for none.
             always_us: how far back to look although something of every device is found.
-            only: the device whose messages are opened; None for all devices.
 
         Raises:
             StorageError: the vault cannot be read.
         """
         self.take_members(device)
         if device.folder.vault_key.exists():
-            for _ in self.read(*vault_of(device, location), device.clock.wall_us(), since_us, always_us, only):
+            for _ in self.read(*vault_of(device, location), device.clock.wall_us(), since_us, always_us):
                 pass
         return self.survey(device, listed=listed)
 
-    def take_members(self, device: Device) -> None:
-        """Take up who is in the device's groups, and which node of a vault the device itself is."""
+    def look_at(self, device: Device, location: str | None, since_us: int, key: DeviceKey) -> OneDevice:
+        """Return one member as it is now, for a view that looks at no other: of its fleet nothing more is read.
+
+        Args:
+            device: whose groups are meant.
+            location: of the vault; None for the configured one.
+            since_us: how far back to look in the vault at most.
+            key: of a member of the groups.
+
+        Raises:
+            StorageError: the vault cannot be read.
+        """
+        now_us, reads_vault = device.clock.wall_us(), device.folder.vault_key.exists()
+        carriers = device.store.carriers.all()
+        near = {key, carriers.get(key, key), *(board for board, gateway in carriers.items() if gateway == key)}
+        self.take_members(device, near)
+        if reads_vault:
+            for _ in self.read(*vault_of(device, location), now_us, since_us, only=key):
+                pass
+        self._devices.look(device, now_us, listens=own_condition(device).listens, overdue_most=_ALL)
+        found = self.device_with_values(key)
+        assert found is not None, "the caller names a member"
+        groups = [each for each in device.node.groups.joined() if each.group_id.hex() in found.groups]
+        return OneDevice(
+            found,
+            now_us,
+            reads_vault,
+            tuple(device.node.history.profile(each.group_id).title or each.group_id.hex()[:8] for each in groups),
+            self.device(DeviceKey(bytes.fromhex(found.gateway))),
+            tuple(map(shown_device, self.table.behind(key))),
+        )
+
+    def take_members(self, device: Device, only: Collection[DeviceKey] | None = None) -> None:
+        """Take up who is in the device's groups, and which node of a vault the device itself is.
+
+        `only`: the members that this view is about; None for all.
+        """
         self._own_node = node_id(device.node.identity.signing_public).hex()
         manifests = device.node.groups.joined()
         versions = {each.group_id: each.hash for each in manifests}
@@ -129,6 +174,7 @@ class FleetView:
                 members = (
                     GroupMember(one.keys.signing_public, one.label, one.is_board, ",".join(feature_words(one)))
                     for one in each.members
+                    if only is None or one.keys.signing_public in only
                 )
                 self.table.set_members(each.group_id, members)
         self.table.forget_groups(set(versions))
@@ -243,10 +289,6 @@ class FleetView:
         """Return one device."""
         row = self.table.device(key)
         return None if row is None else shown_device(row)
-
-    def boards_of(self, gateway: DeviceKey) -> list[FleetDevice]:
-        """Return the boards behind a gateway."""
-        return [*map(shown_device, self.table.behind(gateway))]
 
     def values_of(self, key: DeviceKey) -> tuple[FleetValue, ...]:
         """Return the last values of a device that the looks so far have found."""

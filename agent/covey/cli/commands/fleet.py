@@ -24,7 +24,7 @@ from covey.cli.output.live_screen import interval_option, read_interval, watch
 from covey.cli.output.status_view import duration
 from covey.cli.output.terminal import print_json, table_lines
 from covey.cli.quantities import read_us
-from covey.core.ids import DeviceKey, labelled_name, printable
+from covey.core.ids import labelled_name, printable
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         FleetRelease,
         FleetValue,
     )
-    from covey.app.fleet.fleet import FleetView
+    from covey.app.fleet.fleet import FleetView, OneDevice
 
 _DEVICES_HEAD = (
     "device",
@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> int:
     elif isinstance(found, _Device):
         more = {"story": [to_json(each) for each in found.story], "custody": to_json(found.custody)}
         more["outbox"] = [to_json(each) for each in found.outbox]
-        print_json({**to_json(found.device), **more})
+        print_json({**to_json(found.found.device), **more})
     else:
         print_json(to_json(found.fleet))
     return 0
@@ -129,15 +129,12 @@ class _Devices(NamedTuple):
 
 
 class _Device(NamedTuple):
-    """One device of a fleet with its story, the place of its readings, and the messages that wait for it."""
+    """One device with its story, the place of its readings, and the messages that wait for it."""
 
-    fleet: Fleet
-    device: FleetDevice
+    found: OneDevice
     story: list[StoryLine]
     custody: Custody
     outbox: list[HeldMessage]
-    gateway: FleetDevice | None
-    boards: list[str]
 
 
 def _look(options: argparse.Namespace, view: FleetView) -> _Devices | _Device:
@@ -149,17 +146,11 @@ def _look(options: argparse.Namespace, view: FleetView) -> _Devices | _Device:
             found = view.look(device, options.vault, since_us, listed=Listed(kind, values=options.json, **most))
             return _Devices(found, view.count(kind))
         key = pick_device(device.node.groups.joined(), options.device).keys.signing_public
-        found = view.look(device, options.vault, since_us, listed=None, only=key)
-        picked = view.device_with_values(key)
-        assert picked is not None, "the look was at this member"
         return _Device(
-            found,
-            picked,
+            view.look_at(device, options.vault, since_us, key),
             device_story.story(device, key, view.said_by(key)),
             device_story.custody(device, key),
             device_story.waiting_for(device, key, _OUTBOX),
-            view.device(DeviceKey(bytes.fromhex(picked.gateway))),
-            [_name(each) for each in view.boards_of(key)],
         )
 
 
@@ -266,15 +257,14 @@ def _row(device: FleetDevice, now_us: int) -> tuple[object, ...]:
     )
 
 
-def _device(found: _Device) -> Iterator[str]:
-    device, now_us = found.device, found.fleet.at_us
+def _device(shown: _Device) -> Iterator[str]:
+    found, device, now_us = shown.found, shown.found.device, shown.found.at_us
     yield f"device    {labelled_name(device.device, device.label)}{', a board' if device.board else ''}"
     yield f"presence  {_presence(device, now_us)}, last seen {_ago(device.seen_at_us, now_us)}"
-    groups = [each for each in found.fleet.groups if each.group_id in device.groups]
-    yield f"groups    {', '.join(printable(each.title, 64) or each.group_id[:8] for each in groups)}"
+    yield f"groups    {', '.join(printable(each, 64) for each in found.groups)}"
     yield from _is(found)
-    yield from _held(found)
-    if not found.fleet.reads_vault:
+    yield from _held(shown)
+    if not found.reads_vault:
         yield _NO_VAULT
     elif device.lag_seconds is not None:
         taken = _ago(device.landed_at_us, now_us)
@@ -284,18 +274,18 @@ def _device(found: _Device) -> Iterator[str]:
         yield from table_lines(_VALUES_HEAD, [_value(each, now_us) for each in device.values])
     if device.left_out:
         yield "more series exist than are shown"
-    if found.story:
+    if shown.story:
         yield ""
-        yield from (f"{_ago(each.at_us, now_us):>12}  {printable(each.what)}" for each in found.story[:_STORY])
+        yield from (f"{_ago(each.at_us, now_us):>12}  {printable(each.what)}" for each in shown.story[:_STORY])
 
 
-def _is(found: _Device) -> Iterator[str]:
+def _is(found: OneDevice) -> Iterator[str]:
     """Yield a device's gateway or boards, its version, features and clock."""
     device = found.device
     if device.gateway:
         yield f"behind    {device.gateway[:8] if found.gateway is None else _name(found.gateway)}"
     if found.boards:
-        yield f"boards    {', '.join(found.boards)}"
+        yield f"boards    {', '.join(map(_name, found.boards))}"
     if device.version:
         yield f"version   {printable(device.version)}"
     if device.features:
@@ -306,7 +296,7 @@ def _is(found: _Device) -> Iterator[str]:
 
 def _held(found: _Device) -> Iterator[str]:
     """Yield the messages that wait for a device, and its readings that were lost or are in transit."""
-    device, now_us = found.device, found.fleet.at_us
+    device, now_us = found.found.device, found.found.at_us
     if device.waiting:
         oldest = _age(device.waiting_since_us, now_us)
         yield f"waiting   {device.waiting} on this device, the oldest for {oldest}: {device.waits_because}"

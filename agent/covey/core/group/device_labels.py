@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.core.ids import DeviceKey, device_name, fingerprint, key_text, labelled_name
+from covey.core.ids import KEY_BYTES, DeviceKey, device_name, fingerprint, key_text, labelled_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from covey.core.group.manifest import GroupManifest
 
@@ -21,12 +21,23 @@ def devices_meant(labels: Mapping[DeviceKey, str], name: str) -> list[DeviceKey]
     A device chooses its own label, maybe as the first digits of another one's key: then both may be meant.
     """
     wanted = name.lower()
-    named = [key for key in labels if wanted in {key.hex(), key_text("sign", key), fingerprint(key).lower()}]
+    text = _text_of(wanted)  # made of thousands of keys only where somebody has given one
+    named = [key for key in labels if key.hex() == wanted or (text is not None and text(key) == wanted)]
     labelled = [key for key, label in labels.items() if label and label == name]
     if named or (labelled and len(name) < _DIGITS):
         return named or labelled
     begun = [key for key in labels if name and key.hex().startswith(wanted)]
     return list(dict.fromkeys([*labelled, *begun]))
+
+
+def _text_of(wanted: str) -> Callable[[DeviceKey], str] | None:
+    """Return what makes the text of a key in the form that a person gave; None where it is in none of the forms."""
+    nobody = DeviceKey(bytes(KEY_BYTES))
+    forms: tuple[Callable[[DeviceKey], str], ...] = (
+        lambda key: key_text("sign", key),
+        lambda key: fingerprint(key).lower(),
+    )
+    return next((form for form in forms if len(form(nobody)) == len(wanted)), None)
 
 
 class DeviceLabels:
