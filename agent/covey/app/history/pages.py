@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from covey.app.groups.groups import pick_author
 from covey.app.history.documents import HISTORY_CURSOR, HISTORY_PAGE_ENTRIES, HistoryEntry, HistoryPage
 from covey.app.history.history import KINDS, as_entry
-from covey.core.history.kinds import kind_word
+from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import read_operation
 from covey.core.ids import DeviceKey, OperationId
 from covey.errors import UsageError
@@ -111,28 +111,29 @@ class _Reading:
         if query.author:
             written = {log.author for log, _ in device.store.operations.logs(self._manifest.group_id)}
             self._author = pick_author(self._manifest, written, query.author)
+        self._kind = next((kind for kind in OperationKind if kind.word == query.kind), None)
 
     def entry(self, stored: StoredOperation) -> HistoryEntry | None:
-        """Return an operation as people read it; None where it is not wanted."""
+        """Return an operation of the author and kind as people read it; None where it is too old."""
         operation, query = read_operation(stored.raw, verify=False), self._query
-        if self._author not in {None, operation.author} or operation.made_at_us < query.since_us:
-            return None
-        if query.kind not in {"", kind_word(operation.kind)}:
+        if operation.made_at_us < query.since_us:
             return None
         return as_entry(self._device, self._manifest, operation, stored.stored_at_us)
 
     def stored(self, after: tuple[int, bytes], upto: int) -> Iterator[StoredOperation]:
-        """Yield the operations behind a (height, id) that had arrived, by height and id."""
+        """Yield the operations of the author and kind behind a (height, id) that had arrived, by height and id."""
         records = self._device.store.operations
-        while window := records.in_order(self._manifest.group_id, after, _WINDOW, upto):
+        group_id, author, kind = self._manifest.group_id, self._author, self._kind
+        while window := records.in_order(group_id, after, _WINDOW, upto, author=author, kind=kind):
             yield from window
             after = (window[-1].height, window[-1].id)
 
     def before_the_last(self, upto: int) -> tuple[int, bytes]:
         """Return the (height, id) behind which the last so many of those wanted stand."""
         before: tuple[int, OperationId] | None = None
-        wanted = self._query.last
-        while window := self._device.store.operations.newest_first(self._manifest.group_id, before, _WINDOW):
+        wanted, group_id, author, kind = self._query.last, self._manifest.group_id, self._author, self._kind
+        records = self._device.store.operations
+        while window := records.newest_first(group_id, before, _WINDOW, author=author, kind=kind):
             for stored in window:
                 if wanted == 0:
                     return stored.height, stored.id

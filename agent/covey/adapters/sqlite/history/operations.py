@@ -325,26 +325,43 @@ class OperationTables:
     # -- for people ---------------------------------------------------------------------------------------------------
 
     def in_order(
-        self, group_id: GroupId, after: tuple[int, bytes] = (0, b""), most: int = -1, upto: int = _EVERY_ARRIVAL
+        self,
+        group_id: GroupId,
+        after: tuple[int, bytes] = (0, b""),
+        most: int = -1,
+        upto: int = _EVERY_ARRIVAL,
+        *,
+        author: DeviceKey | None = None,
+        kind: int | None = None,
     ) -> list[StoredOperation]:
         """Return the first operations behind a (height, id), by height and id; -1: every one.
 
-        `upto` leaves out those that arrived after another one.
+        `upto` leaves out those that arrived after another one; `author` and `kind` those of others.
         """
+        which, values = _of(author, kind)
         rows = self._database.run(
             f"SELECT {_COLUMNS} FROM operation WHERE group_id = ? AND (height, hash) > (?, ?) "  # noqa: S608 - our names
-            "AND arrival <= ? ORDER BY height, hash LIMIT ?",
-            (group_id, *after, upto, most),
+            f"AND arrival <= ? {which}ORDER BY height, hash LIMIT ?",
+            (group_id, *after, upto, *values, most),
         )
         return [_checked(StoredOperation(*row)) for row in rows]
 
-    def newest_first(self, group_id: GroupId, before: tuple[int, bytes] | None, most: int) -> list[StoredOperation]:
+    def newest_first(
+        self,
+        group_id: GroupId,
+        before: tuple[int, bytes] | None,
+        most: int,
+        *,
+        author: DeviceKey | None = None,
+        kind: int | None = None,
+    ) -> list[StoredOperation]:
         """Return the last operations before a (height, id), the highest first; None: the very last."""
         height, operation_id = before or (2**62, b"")
+        which, values = _of(author, kind)
         rows = self._database.run(
             f"SELECT {_COLUMNS} FROM operation WHERE group_id = ? AND (height, hash) < (?, ?) "  # noqa: S608 - our names
-            "ORDER BY height DESC, hash DESC LIMIT ?",
-            (group_id, height, operation_id, most),
+            f"{which}ORDER BY height DESC, hash DESC LIMIT ?",
+            (group_id, height, operation_id, *values, most),
         )
         return [_checked(StoredOperation(*row)) for row in rows]
 
@@ -468,3 +485,10 @@ def _shape_of(arrival: int, found: OperationId, late: int, stored_at_us: int, ra
     it = read_operation(raw, verify=False)
     shape = it.author, it.manifest, it.parents, it.kind
     return OperationShape(arrival, found, *shape, bool(late), stored_at_us, it.log, it.previous, len(raw))
+
+
+def _of(author: DeviceKey | None, kind: int | None) -> tuple[str, list[bytes | int]]:
+    """Return SQL, and its values, for the operations of an author and of a kind; None: of all."""
+    which = {"author": author, "kind": kind}
+    named = {name: value for name, value in which.items() if value is not None}
+    return "".join(f"AND {name} = ? " for name in named), [*named.values()]

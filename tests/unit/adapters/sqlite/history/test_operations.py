@@ -10,6 +10,7 @@ from covey.adapters.sqlite.file.salvage import salvage
 from covey.adapters.sqlite.store import empty_history
 from covey.core.history.bodies import Note
 from covey.core.history.body import OperationBody
+from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation
 from covey.core.history.orders import Approval, OperatorChange, SettingOrder
 from covey.core.ids import GroupId, Incarnation, OperationId
@@ -50,6 +51,24 @@ def test_operations_after_a_lost_one_are_fetched_again(tmp_path: Path) -> None:
     carry(ann, ben)
     assert operations.heads(group_id) == [last.id]
     assert len(operations.in_order(group_id)) == 6
+
+
+def test_operations_are_read_by_author_and_kind(tmp_path: Path) -> None:
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    group_id = found(ann, ben)
+    written: list[Operation] = []
+    for text in ("one", "two"):
+        written.append(_write(ann, group_id, text))
+        carry(ann, ben)
+    _write(ben, group_id, "note")
+    _say(ben, group_id, OperatorChange(ben.key, "", added=True))
+    operations, of_ann = ben.store.operations, [each.id for each in written]
+    notes, changes = OperationKind.NOTE, OperationKind.OPERATOR
+    assert [each.id for each in operations.in_order(group_id, author=ann.key)] == of_ann
+    assert [each.id for each in operations.newest_first(group_id, None, 9, author=ann.key)] == of_ann[::-1]
+    assert len(operations.in_order(group_id, author=ben.key, kind=notes)) == 1
+    assert len(operations.in_order(group_id, kind=changes)) == 1
+    assert operations.in_order(group_id, author=ann.key, kind=changes) == []
 
 
 def test_missing_frontiers_of_orders_are_recomputed(tmp_path: Path) -> None:
