@@ -17,6 +17,7 @@ from covey.adapters.objects.location import open_existing_store
 from covey.errors import ConfigurationError, ConflictError, LimitError, MalformedError, StorageError
 from covey.limits.content import CHUNK_BYTES
 from covey.ports import ObjectStore, PiecewiseStore
+from tests.command import covey
 from tests.integration.gateway import Gateway
 from tests.integration.s3_server import s3_server, s3_vault
 from tests.waiting import wait_until
@@ -287,6 +288,31 @@ def test_a_compaction_says_what_is_wrong_with_its_options(new_gateway: Make) -> 
         reported = gateway.fails("vault", "compact", *options, code=2)
         assert options[0] in reported
         assert "hint:" in reported
+
+
+@pytest.mark.broker
+def test_what_a_device_signs_for_receipts_is_proven_by_its_collector_to_a_stranger(
+    new_gateway: Make, tmp_path: Path
+) -> None:
+    collector, gateway = _fleet(new_gateway)
+    gateway.ok("publish", "--batch", "5", "--wait", "300", feed=_lines(0, 5))
+    gateway.ok("config", "set", "telemetry.receipts", "true")
+    gateway.ok("publish", "--batch", "5", "--wait", "300", feed=_lines(5, 10))
+    rows = [json.loads(line) for line in collector.ok("vault", "readings", "--json").splitlines()]
+    key, file = gateway.json("key", "show")["signing_key"], str(tmp_path / "receipt")
+    provable = 0
+    for row in rows:
+        words = ("prove", row["author"], row["name"], row["time"], file)
+        if row["seq"] < max(each["seq"] for each in rows):
+            assert "did not sign this reading" in collector.fails(*words, code=1)
+            continue
+        proven = collector.json(*words)
+        assert (proven["value"], proven["time"], proven["index"]) == (row["value"], row["time"], row["index"])
+        assert proven["group"] is not None
+        stranger = covey("verify", file, key, "--json")
+        assert json.loads(stranger.stdout) == {name: proven[name] for name in proven if name != "file"}
+        provable += 1
+    assert provable == 5
 
 
 @pytest.mark.broker

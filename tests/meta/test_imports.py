@@ -51,6 +51,7 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "covey.core.group": (*_WIRE, "covey.core.group"),
     "covey.core.pairing": (*_WIRE, "covey.core.pairing"),
     "covey.core.telemetry": (*_WIRE, "covey.core.telemetry"),
+    "covey.core.vault.receipts": (*_WIRE, "covey.core.group", "covey.core.telemetry"),
     "covey.core.vault.landed_records": (*_WIRE, "covey.core.group", "covey.core.history.operation"),
     "covey.core.vault.erasing": (*_WIRE, "covey.core.telemetry", "covey.core.vault"),
     "covey.core.vault": (*_WIRE, "covey.core.vault"),

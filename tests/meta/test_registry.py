@@ -33,7 +33,7 @@ from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.uri import GROUP_URI_PREFIX
 from covey.core.presence.status import State
 from covey.core.settings.states import SettingState
-from covey.core.telemetry.batch import ALARM_KEY, ClockKind, Kind
+from covey.core.telemetry.batch import ALARM_KEY, ROWS_KEY, ClockKind, Kind
 from covey.core.telemetry.summaries import DEFLATE, RAW
 from covey.core.wire import announcement, cbor, envelope, message, topics
 from covey.core.wire.history_file import PartKind
@@ -109,6 +109,7 @@ def test_forms_keys_and_judging_rules_are_listed() -> None:
         "WAVE": orders._WAVE,
         "UNSUPPORTED": message._UNSUPPORTED,
         "ALARM": ALARM_KEY,
+        "ROWS": ROWS_KEY,
     }
     assert {row[2]: int(row[1]) for row in _rows("Keys of extension maps")} == keys
     assert [int(row[0]) for row in _rows("Judging rules")] == sorted(JUDGING)

@@ -39,6 +39,7 @@ _PROMISES = {
     "Batches",
     "Thinning",
     "Series rules",
+    "Receipts",
 }
 """What no list of the protocol numbers: a collector's, a relay's and a command's part, and every shared limit."""
 _FAILED = 1

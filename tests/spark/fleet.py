@@ -32,6 +32,7 @@ from covey.core.vault.documents import (
 from covey.core.vault.erasing import ErasureDue
 from covey.core.vault.key_file import KeyFile
 from covey.core.vault.keys import VaultKey
+from covey.core.vault.receipts import sign_rows
 from covey.core.wire.message import NO_GROUP, Loss, LossReason, MessageType, write_message
 from tests.fleet import open_store
 
@@ -63,14 +64,26 @@ class Author:
         """Look at the clocks: `wall_us` is what the device believes."""
         return ClockReading(self.boot_id, BOOTED_US, wall_us, kind)
 
-    def telemetry(self, readings: list[Given], clock: ClockReading | None = None, alarm: Alarm | None = None) -> bytes:
-        """Sign a message of readings; times are as the clock counts them, and it is sent when the clock was read."""
+    def telemetry(
+        self,
+        readings: list[Given],
+        clock: ClockReading | None = None,
+        alarm: Alarm | None = None,
+        *,
+        salt: bytes = b"",
+    ) -> bytes:
+        """Sign a message of readings; times are as the clock counts them, and it is sent when the clock was read.
+
+        With a salt of 16 bytes, each reading can be proven.
+        """
         builder = BatchBuilder()
         for reading in readings:
             builder.add(*reading)
         self.number += 1
         clock = clock or self.clock()
-        return self.sign(MessageType.TELEMETRY, numbered(self.number, builder.body(clock), alarm), clock.wall_us)
+        batch = builder.body(clock)
+        rows = sign_rows(self.identity, batch, salt) if salt else b""
+        return self.sign(MessageType.TELEMETRY, numbered(self.number, batch, alarm, rows), clock.wall_us)
 
     def measure(self, count: int, names: int = 3) -> bytes:
         """Sign a message of `count` plain readings, the last of them a second ago."""

@@ -41,6 +41,8 @@ _TOPICS = {
         "vault": ("vault", "verify, mirror, share, thin or delete stored readings"),
         "tables": ("tables", "turn a vault into tables, and query them"),
         "door": ("door", "forward readings: webhook, Home Assistant, OTLP and others"),
+        "prove": ("prove", "write a receipt that proves one reading to anyone"),
+        "verify": ("verify", "verify a receipt with the device's key alone"),
     },
     "work together": {
         "setting": ("setting", "change a setting on many devices, and see the result"),
@@ -96,7 +98,7 @@ EXIT_CODES = {
 }
 """What each exit code means."""
 
-_STATELESS = {"serve-action", "tables", "system-files", "conformance", "completion", "help"}
+_STATELESS = {"serve-action", "tables", "verify", "system-files", "conformance", "completion", "help"}
 """What needs no device."""
 
 _OF_ROOT = {"join", "relay", "collect", "broker", "installer", "mcu"}

@@ -18,7 +18,7 @@ _ALIKE = (
     ("group", "groups", "members"),
     ("list", "ls", "log", "show", "get", "stats", "status", "devices", "view", "info"),
     ("set", "change", "edit", "update", "modify", "put"),
-    ("verify", "check", "test", "try", "doctor", "diagnose", "validate", "audit", "prove"),
+    ("check", "verify", "test", "try", "doctor", "diagnose", "validate", "audit", "prove"),
     ("accept", "approve", "agree", "confirm", "yes"),
     ("decline", "reject", "refuse", "deny", "no"),
     ("pause", "halt", "suspend", "hold", "stop"),

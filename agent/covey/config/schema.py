@@ -173,6 +173,9 @@ class TelemetryConfig:
         MAXIMUM_SERIES_RULES,
         check=read_series_rule,
     )
+    receipts: bool = _setting(
+        False, "sign readings so that 'covey prove' can prove each one alone; about 84 bytes per message", True
+    )
     keep_days: float = _setting(
         0.0, "running time of the agent after which undelivered readings are deleted; 0: never", 30.0, "days", 0, 3_650
     )

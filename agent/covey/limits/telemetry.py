@@ -56,3 +56,6 @@ WINDOWS_US = (60_000_000, 300_000_000, 3_600_000_000, 86_400_000_000)
 SUMMARY_WINDOWS = 1_024
 """Windows of a summary before the next one begins: some 8 KiB of slow sensors (measured: 7 bytes a window), 80 KiB of
 noise, which every relay takes; a Pi makes one in a tenth of a second."""
+
+MAXIMUM_RECEIPT_BYTES = 2 * KIB
+"""A receipt of one reading: it fits in a QR code of 2,953 bytes, and an e-mail or a form field takes it."""

@@ -9,6 +9,7 @@ that were.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +22,7 @@ from covey.core.now import ABSOLUTE_US, Now
 from covey.core.telemetry.batch import Alarm, BatchBuilder, ClockKind, ClockReading, Value
 from covey.core.telemetry.series_rules import Keep, SeriesWatch
 from covey.core.telemetry.times import AHEAD_US, EARLIEST_US, LATEST_US, is_believable
+from covey.core.vault.receipts import SALT_BYTES, sign_rows
 from covey.errors import LocalError, ReadingError
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS, PUBLISH_BATCHES
 from covey.ports import Clock, Report, Transactions
@@ -37,6 +39,7 @@ class _Closed(NamedTuple):
     batch: bytes
     readings: int
     alarm: Alarm | None = None
+    rows: bytes = b""
     whole: bool = False
 
 
@@ -59,8 +62,12 @@ class Publisher:
         batch_readings: int,
         series: SeriesWatch,
         urgent: Callable[[Now], None] = lambda _now: None,
+        sign_rows: Callable[[bytes], bytes] = lambda _batch: b"",
     ) -> None:
-        """`urgent` is called in the transaction that queues alarms."""
+        """`urgent` is called in the transaction that queues alarms.
+
+        `sign_rows` returns what a batch carries so that each of its readings can be proven, or nothing.
+        """
         self._clock = clock
         self._store = store
         self._group = group
@@ -70,6 +77,7 @@ class Publisher:
         self._asserted = BatchBuilder()
         self._watch = series
         self._urgent = urgent
+        self._sign_rows = sign_rows
         self._whole = {False: BatchBuilder(), True: BatchBuilder()}
         """The open batches of series that are kept whole, by whether their times are asserted."""
         self._alarms: dict[tuple[Alarm, bool], BatchBuilder] = {}
@@ -194,7 +202,7 @@ class Publisher:
         self._close(self._asserted)
         for builder in self._whole.values():
             self._close(builder)
-        return sum(len(each.batch) for each in self._closed)
+        return sum(len(each.batch) + len(each.rows) for each in self._closed)
 
     def withdraw(self) -> None:
         """Have readings of the series that have just raised an alarm raise it again: these were not queued."""
@@ -216,7 +224,7 @@ class Publisher:
     def _queue(self, batches: list[_Closed], node: Node, now: Now) -> None:
         group_id = self._group(node)
         for each in batches:
-            node.telemetry.send(group_id, each.batch, each.readings, now, each.alarm, whole=each.whole)
+            node.telemetry.send(group_id, each.batch, each.readings, now, each.alarm, each.rows, whole=each.whole)
         if any(each.alarm is not None for each in batches):
             self._urgent(now)
 
@@ -228,12 +236,14 @@ class Publisher:
     def _close(self, builder: BatchBuilder) -> None:
         if builder.count:
             batch = builder.body(self._anchor(asserted=builder in (self._asserted, self._whole[True])))
-            self._closed.append(_Closed(batch, builder.count, whole=builder in self._whole.values()))
+            whole = builder in self._whole.values()
+            self._closed.append(_Closed(batch, builder.count, rows=self._sign_rows(batch), whole=whole))
             builder.clear()
 
     def _close_alarms(self) -> None:
         for (alarm, asserted), builder in self._alarms.items():
-            self._closed.append(_Closed(builder.body(self._anchor(asserted=asserted)), builder.count, alarm))
+            batch = builder.body(self._anchor(asserted=asserted))
+            self._closed.append(_Closed(batch, builder.count, alarm, self._sign_rows(batch)))
         self._alarms.clear()
 
     def _anchor(self, *, asserted: bool) -> ClockReading:
@@ -312,6 +322,12 @@ def telemetry_group(configured: GroupId | None) -> Callable[[Node], GroupId]:
 def device_publisher(device: Device, batch_readings: int | None = None) -> Publisher:
     """Return what turns a device's readings into queued batches, as configured."""
     telemetry = device.config.telemetry
+
+    def sign(batch: bytes) -> bytes:
+        if not device.config.telemetry.receipts:
+            return b""
+        return sign_rows(device.node.identity, batch, secrets.token_bytes(SALT_BYTES))
+
     return Publisher(
         device.clock,
         device.store,
@@ -320,4 +336,5 @@ def device_publisher(device: Device, batch_readings: int | None = None) -> Publi
         batch_readings or telemetry.batch_readings,
         device.series,
         lambda now: ask_for_window(device.store, now),
+        sign,
     )

@@ -144,12 +144,13 @@ class SendQueue:
         batch: bytes,
         now: Now,
         alarm: Alarm | None = None,
+        rows: bytes = b"",
         *,
         whole: bool = False,
     ) -> None:
         """Queue a telemetry batch under its author's next number; room is made as by `queue_telemetry`."""
         number = self._records.outbox.allocate_number()
-        batches, body = Batches(number, (), 0, whole), numbered(number, batch, alarm)
+        batches, body = Batches(number, (), 0, whole), numbered(number, batch, alarm, rows)
         self.queue_telemetry(recipient, MessageType.TELEMETRY, group_id, body, now, batches)
 
     def queue_telemetry(

@@ -25,7 +25,7 @@ from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.core.receiving.receiver import Receiver
 from covey.core.routing.forwarding import board_member
-from covey.core.telemetry.batch import alarm_of, split_number
+from covey.core.telemetry.batch import alarm_of, rows_of, split_number
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import RemoteError
 from covey.limits.link import MAXIMUM_IMPRINTS
@@ -90,8 +90,8 @@ class Export:
         message = read_message(quarantined.message, verify=False)
         if quarantined.recipient is not None:
             if message.type is MessageType.TELEMETRY:  # its number was reported lost
-                batch, alarm = split_number(message.body)[1], alarm_of(message.body)
-                self._queue.queue_batch(message.recipient, message.group_id, batch, now, alarm)
+                (_, batch), body = split_number(message.body), message.body
+                self._queue.queue_batch(message.recipient, message.group_id, batch, now, alarm_of(body), rows_of(body))
             else:
                 self._queue.queue(message.recipient, message.type, message.group_id, message.body, now)
             return True

@@ -195,6 +195,7 @@ class Publishing:
         readings: int,
         now: Now,
         alarm: Alarm | None = None,
+        rows: bytes = b"",
         *,
         whole: bool = False,
     ) -> None:
@@ -210,7 +211,7 @@ class Publishing:
         collector = self._groups.collector_of(group_id)
         if collector is None:
             raise LocalError("the group has no collector", hint="invite one: covey invite --capability collector")
-        self._queue.queue_batch(collector.keys.signing_public, group_id, batch, now, alarm, whole=whole)
+        self._queue.queue_batch(collector.keys.signing_public, group_id, batch, now, alarm, rows, whole=whole)
         self._records.counters.count("published_readings", readings)
         self._records.counters.count("published_messages")
         if alarm is not None:

@@ -1,7 +1,7 @@
 """Telemetry batches: many readings of one device, packed in columns (docs/protocol/core.md, "Telemetry").
 
 The body of a TELEMETRY message is `[number, batch]`: the batch's place among all of its author's, given when it is
-queued. A batch of alarms has the extension map `{1: alarm}` after it.
+queued. A batch of alarms has the extension map `{1: alarm}` after it, one whose readings can be proven `{3: rows}`.
 A batch is `[1, boot_id, clock, anchor_monotonic_us, anchor_wall_us, names, inflated, packed]`. `names` is the encoding
 of `[name, unit, name, unit ...]`, apart from the columns: what a device names is the same each time, and under a link
 key it stays at home (`wire/short.py`). `packed`, inflated, is the array `[shape, times, numbers, ? floats, ? texts]`:
@@ -35,7 +35,8 @@ from covey.core.ids import BatchNumber
 from covey.core.wire import cbor, columns
 from covey.core.wire.deflate import deflate
 from covey.core.wire.varints import read_varints, write_varints
-from covey.errors import MalformedError, ReadingError
+from covey.errors import MalformedError, ReadingError, RemoteError
+from covey.limits.message import MAXIMUM_MESSAGE_BYTES
 from covey.limits.telemetry import (
     MAXIMUM_BATCH_BYTES,
     MAXIMUM_BATCH_READINGS,
@@ -349,37 +350,63 @@ def _utf8_bytes(text: str) -> int:
 
 ALARM_KEY = 1
 """The key of a body's extension map that says what its readings announce."""
-_ALARMS = {cbor.encode({ALARM_KEY: int(alarm)}): alarm for alarm in Alarm}
-_ALARM_BYTES = max(map(len, _ALARMS))
+ROWS_KEY = 3
+"""The key of the salt and signature by which each reading can be proven alone (`receipts.py`)."""
 _PAIR, _TRIPLE = b"\x82", b"\x83"
 _LONG_NUMBERS = {0x18: 1, 0x19: 2, 0x1A: 4, 0x1B: 8}
 
 
-def numbered(number: int, batch: bytes, alarm: Alarm | None = None) -> bytes:
-    """Return the body of a TELEMETRY message. The batch is written before its number is known, and stays as it is."""
-    if alarm is None:
+def numbered(number: int, batch: bytes, alarm: Alarm | None = None, rows: bytes = b"") -> bytes:
+    """Return the body of a TELEMETRY message. The batch is written before its number is known, and stays as it is.
+
+    `rows` is the salt and signature of its readings, if they can be proven.
+    """
+    extensions: dict[int, int | bytes] = {} if alarm is None else {ALARM_KEY: int(alarm)}
+    if rows:
+        extensions[ROWS_KEY] = rows
+    if not extensions:
         return _PAIR + cbor.encode(number) + batch
-    return _TRIPLE + cbor.encode(number) + batch + cbor.encode({ALARM_KEY: int(alarm)})
+    return _TRIPLE + cbor.encode(number) + batch + cbor.encode(extensions)
 
 
 def alarm_of(body: bytes) -> Alarm | None:
     """Return what the readings of a body say that this device has written; None where they are no alarms."""
-    return _ALARMS.get(body[-_ALARM_BYTES:]) if body[:1] == _TRIPLE else None
+    number = _extensions(body).get(ALARM_KEY)
+    return Alarm(number) if number in set(Alarm) else None
+
+
+def rows_of(body: bytes) -> bytes:
+    """Return the salt and signature of the readings of a body, whoever has written it; empty where it has none."""
+    rows = _extensions(body).get(ROWS_KEY, b"")
+    return rows if isinstance(rows, bytes) else b""
 
 
 def split_number(body: bytes) -> tuple[BatchNumber, bytes]:
     """Return (number, batch) of a body that this device has written; the batch is not looked at.
 
     Raises:
-        MalformedError: not such a body.
+        RemoteError: not such a body.
     """
     head = body[1] if len(body) > 1 and body[:1] in {_PAIR, _TRIPLE} else 0xFF
     end = 2 + _LONG_NUMBERS.get(head, 0)
-    unknown = body[:1] == _TRIPLE and alarm_of(body) is None
-    if unknown or head > max(_LONG_NUMBERS) or not end < len(body):
+    if head > max(_LONG_NUMBERS) or not end < len(body):
         raise MalformedError("the batch has no number")
-    until = None if alarm_of(body) is None else -_ALARM_BYTES
-    return BatchNumber(int.from_bytes(body[2:end]) if end > 2 else head), body[end:until]
+    number = BatchNumber(int.from_bytes(body[2:end]) if end > 2 else head)
+    if body[:1] == _PAIR:
+        return number, body[end:]
+    _, extensions = cbor.read_growing(body, MAXIMUM_MESSAGE_BYTES)
+    if not extensions:
+        raise MalformedError("the batch has no number")
+    return number, body[end : len(body) - len(cbor.encode(extensions))]
+
+
+def _extensions(body: bytes) -> cbor.Extensions:
+    if body[:1] != _TRIPLE:
+        return {}
+    try:
+        return cbor.read_growing(body, MAXIMUM_MESSAGE_BYTES)[1]
+    except RemoteError:
+        return {}
 
 
 def _write_batch(clock: ClockReading, collected: Sequence[tuple[tuple[str, str, Kind], _Collected]]) -> bytes:
