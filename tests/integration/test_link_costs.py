@@ -127,6 +127,10 @@ def test_a_budget_is_kept_and_leaves_room_for_what_is_urgent(new_gateway: Callab
     assert sum(spent["today"].values()) < 200_000
     assert spent["left_bytes"] > 0
     assert "left of 200 kB/day" in device.ok("status")
+    [cost] = [each["cost"] for each in collector.json("status")["members"]]
+    assert (cost["budget_bytes"], cost["period"]) == (200_000, "day")
+    assert 0 < cost["today_bytes"] <= sum(spent["today"].values())
+    assert "of 200 kB/day" in collector.ok("fleet")
 
 
 def test_a_budget_that_pays_for_nothing_is_refused(new_gateway: Callable[[str], Gateway]) -> None:

@@ -40,6 +40,7 @@ _OUR_OWN = {
     "GRANTED_PART": "this device's own count",
     "NOTED_US": "this device's own count",
     "NOTED_BYTES": "this device's own count",
+    "COST_REPORT_US": "this device's rhythm",
     "BUDGET_BYTES_A_DAY_MIN": "this device's own budget",
     "BUDGET_MARGIN_BYTES": "this device's own budget",
     "WINDOW_COST_BYTES": "this device's own budget",

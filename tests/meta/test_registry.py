@@ -31,7 +31,7 @@ from covey.core.pairing import invite
 from covey.core.pairing import messages as pairing
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.uri import GROUP_URI_PREFIX
-from covey.core.presence.status import State
+from covey.core.presence.status import COST_KEY, State
 from covey.core.settings.states import SettingState
 from covey.core.telemetry.batch import ALARM_KEY, ROWS_KEY, ClockKind, Kind
 from covey.core.telemetry.summaries import DEFLATE, RAW
@@ -110,6 +110,7 @@ def test_forms_keys_and_judging_rules_are_listed() -> None:
         "UNSUPPORTED": message._UNSUPPORTED,
         "ALARM": ALARM_KEY,
         "ROWS": ROWS_KEY,
+        "COST": COST_KEY,
     }
     assert {row[2]: int(row[1]) for row in _rows("Keys of extension maps")} == keys
     assert [int(row[0]) for row in _rows("Judging rules")] == sorted(JUDGING)

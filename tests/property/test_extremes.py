@@ -21,6 +21,7 @@ extremes = st.sampled_from(
     [0, 1, 2, 3, 10_000, 10_001, 2**31, 2**32, 2**40 - 2, 2**40 - 1, 2**40, 2**53, 2**62, 2**63 - 2, 2**63 - 1]
 )
 ranges = st.lists(st.tuples(extremes, extremes).map(sorted), max_size=4)
+budgets = st.tuples(extremes, st.integers(0, 2))
 known = st.sampled_from([b"incarnat", b"earlier!", b"ann now!", b"ann then"])
 keys = st.binary(min_size=32, max_size=32)
 anything = st.recursive(
@@ -34,7 +35,13 @@ BODIES: dict[MessageType, st.SearchStrategy[Any]] = {
     MessageType.LOSS: st.one_of(
         st.tuples(st.integers(0, 5), ranges, ranges), st.tuples(st.integers(0, 5), ranges, ranges, known)
     ),
-    MessageType.PRESENCE: st.tuples(extremes, st.integers(0, 3), extremes, st.lists(extremes, max_size=3)),
+    MessageType.PRESENCE: st.one_of(
+        st.tuples(extremes, st.integers(0, 3), extremes, st.lists(extremes, max_size=3)),
+        st.tuples(
+            *(extremes, st.just(3), st.integers(1, 691_200), st.just([])),
+            st.fixed_dictionaries({1: st.one_of(anything, st.tuples(extremes, extremes, extremes, budgets))}),
+        ),
+    ),
     MessageType.GROUP_PULL: st.tuples(extremes),
     MessageType.GROUP_INVITE: st.tuples(keys, keys, extremes),
     MessageType.LINK: st.tuples(st.binary(min_size=16, max_size=16), keys),

@@ -28,6 +28,7 @@ _PROMISES = {
     "Windows",
     "Connect windows",
     "Link budget",
+    "Reported cost",
     "Relay accounts",
     "Restored vault",
     "Known time",

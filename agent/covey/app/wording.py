@@ -22,6 +22,14 @@ def size_text(size: int) -> str:
     return f"{size} B"
 
 
+def budget_text(size: int, period: str) -> str:
+    """Return the budget of a link as settings write it: `20 kB/day`, `3 MB/month`."""
+    for unit, length in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= length:
+            return f"{size / length:.4g} {unit}/{period}"
+    return f"{size} B/{period}"
+
+
 def dropped_text(dropped: Mapping[Drop, int] | Mapping[str, int]) -> str:
     """Return how many readings were dropped, and why, behind something else; empty where none were."""
     why = [f"{count(number, 'reading')} {MEANINGS[Drop(reason)]}" for reason, number in dropped.items()]

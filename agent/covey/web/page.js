@@ -90,9 +90,30 @@ function row(device) {
     cell("missing", `number ${device.missing ? "waiting" : "nothing"}`, String(device.missing)),
     cell("lost", `number ${lost ? "lost" : "nothing"}`, String(lost), lost ? made("small", ` ${reasons}`) : ""),
     cell("series", "number", `${device.series}${device.left_out ? "+" : ""}`),
+    costCell(device.cost),
     cell("version", device.version ? "" : "nothing", device.version.split(";")[0] || "–"),
   );
   return one;
+}
+
+const outlookLook = { "used up": "lost", early: "waiting", low: "waiting" };
+const budgetText = (cost) => `${bytes(cost.budget_bytes)}/${cost.period}`;
+
+// What the link of a device has cost in the period of its budget, or else this month, as the device reports it.
+function costCell(cost) {
+  if (!cost) return cell("link", "number nothing", "–");
+  if (cost.budget_bytes === null) return cell("link", "number", `${bytes(cost.month_bytes)}/month`);
+  const spent = cost.period === "month" ? cost.month_bytes : cost.today_bytes, look = outlookLook[cost.outlook] || "";
+  const text = `${spent === null ? "?" : bytes(spent)} of ${budgetText(cost)}`;
+  return cell("link", `number ${look}`, text, look ? made("small", ` ${cost.outlook}`) : "");
+}
+
+function costWords(cost) {
+  const words = [`${bytes(cost.month_bytes)} this month`];
+  if (cost.today_bytes !== null) words.unshift(`${bytes(cost.today_bytes)} today`);
+  if (cost.forecast_bytes !== null) words.push(`forecast ${bytes(cost.forecast_bytes)}`);
+  if (cost.budget_bytes !== null) words.push(`budget ${budgetText(cost)}${cost.outlook ? ` (${cost.outlook})` : ""}`);
+  return `${words.join(", ")}, reported `;
 }
 
 // What mends something: words, and the commands among them as such.
@@ -476,6 +497,7 @@ function showDevice(found) {
   if (device.landed_at_us !== null) fact("Stored", living("span", device.landed_at_us));
   if (device.lag_seconds !== null) fact("Lag", duration(device.lag_seconds * 1e6));
   if (device.version) fact("Version", device.version);
+  if (device.cost) fact("Link", costWords(device.cost), living("span", device.cost.at_us));
   if (device.clock) fact("Clock", made("span", device.clock === "unsynchronised" ? "not synchronised" : device.clock, device.clock));
   if (device.gateway) fact("Behind", linked(found.gateway.label, found.gateway.key));
   if (found.boards.length) fact("Boards", ...found.boards.flatMap((each, place) => [place ? ", " : "", linked(each.label, each.key)]));

@@ -4,7 +4,7 @@ const { Refused, decode, encode, limit, malformed } = require('./cbor.js')
 const { MAXIMUM_MESSAGE_BYTES } = require('./envelopes.js')
 const { sign, usable, verify } = require('./primitives.js')
 const {
-  SEQUENCE, ascending, boolean, checkExtensions, exactly, incarnation, integer, key, list, octets, place, ranges, read, sequence,
+  SEQUENCE, ascending, boolean, checkExtensions, exactly, incarnation, integer, key, list, octets, orNull, place, ranges, read, sequence,
   UINT63, signature, structure, text, tuple, uint63,
 } = require('./shapes.js')
 
@@ -180,11 +180,15 @@ function announcement(extensions) {
 const [HERE, , GONE, ASLEEP] = [0, 1, 2, 3]
 function readPresence(bytes) {
   const shapes = [uint63, integer(0, 3), integer(1, 691200), list(uint63, 8)]
-  const [[counter, state, interval, connections]] = structure(read(bytes, 128), shapes)
+  const [[counter, state, interval, connections], extensions] = structure(read(bytes, 128), shapes)
   ascending(connections, (a, b) => (a < b ? -1 : a > b ? 1 : 0))
   if ((state === HERE) !== connections.length > 0 || connections.some(number => number >= counter)) throw malformed('connections')
-  return { counter, state, interval, connections }
+  const cost = state !== GONE && extensions.has(1) ? linkCost(extensions.get(1)) : null
+  return { counter, state, interval, connections, cost }
 }
+
+/** What the link of a beat's author has cost, in bytes: `[today, month, forecast, [budget, monthly]]` (section 22) */
+const linkCost = tuple(uint63, uint63, orNull(uint63), orNull(tuple(integer(1, UINT63), integer(0, 1))))
 
 /** What a receiver makes of presences (section 22): `take` says whether one holds. */
 class Presences {

@@ -120,8 +120,8 @@ function checkPresences() {
   const file = count.in('presences')
   for (const entry of file.vectors) count.entry(entry, () => messages.readPresence(messages.readMessage(octets(entry, 'bytes')).body))
   for (const entry of file.bodies) {
-    count.entry(entry, () => messages.readPresence(octets(entry, 'bytes')), ({ counter, state, interval, connections }) => [
-      [counter, state, interval, connections], entry.presence,
+    count.entry(entry, () => messages.readPresence(octets(entry, 'bytes')), ({ counter, state, interval, connections, cost }) => [
+      [[counter, state, interval, connections], cost], [entry.presence, entry.cost],
     ])
   }
   for (const story of file.stories) {

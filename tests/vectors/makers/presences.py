@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from covey.core.ids import GroupId, LinkSeq
+from covey.core.presence.status import State
 from covey.core.wire.message import MessageType, write_message
 from tests.vectors.makers.cast import ALICE, BOB, INCARNATION, NOW_US, cbor, keys
 
@@ -13,7 +14,7 @@ _BEAT = [1_789_000_007, 0, 300, [1_789_000_001, 1_789_000_004]]
 
 def _bodies() -> list[dict[str, Any]]:
     last = 2**63 - 1
-    rows: list[tuple[str, str | None, object]] = [
+    rows: list[tuple[str, str | None, list[Any]]] = [
         ("here, by two relays", None, _BEAT),
         ("here, by as many as allowed", None, [last, 0, 86_400, [*range(1, 8), last - 1]]),
         ("going", None, [8, 1, 300, []]),
@@ -34,11 +35,27 @@ def _bodies() -> list[dict[str, Any]]:
         ("negative", "malformed", [-8, 0, 300, [4]]),
         ("a field missing", "malformed", [8, 0, 300]),
         ("a field too many", "malformed", [8, 0, 300, [4], 0]),
+        ("with what the link has cost", None, [*_BEAT, {1: [81_220, 1_204_877, 2_410_000, [3_000_000, 1]]}]),
+        ("the same, asleep, with a budget of each day", None, [8, 3, 3_600, [], {1: [0, 0, None, [20_000, 0]]}]),
+        ("a cost without a forecast and a budget", None, [8, 0, 300, [4], {1: [last, last, None, None]}]),
+        ("a cost, and what a newer device tells", None, [8, 0, 300, [4], {1: [1, 2, 3, None], 3: "more"}]),
+        ("a will with a cost, which tells none", None, [4, 2, 1, [], {1: [1, 2, 3, None]}]),
+        ("a negative cost", "malformed", [8, 0, 300, [4], {1: [-1, 2, 3, None]}]),
+        ("a cost that is no number of bytes", "malformed", [8, 0, 300, [4], {1: [1.5, 2, 3, None]}]),
+        ("a cost beyond any counter", "malformed", [8, 0, 300, [4], {1: [last + 1, last + 1, None, None]}]),
+        ("a cost with a field missing", "malformed", [8, 0, 300, [4], {1: [1, 2, 3]}]),
+        ("a budget of no bytes", "malformed", [8, 0, 300, [4], {1: [1, 2, 3, [0, 1]]}]),
+        ("a budget of a year", "malformed", [8, 0, 300, [4], {1: [1, 2, 3, [100, 2]]}]),
     ]
-    return [
-        {"name": name, "bytes": cbor(fields).hex(), "code": code} | ({"presence": fields} if code is None else {})
-        for name, code, fields in rows
-    ]
+    return [_body(*each) for each in rows]
+
+
+def _body(name: str, code: str | None, fields: list[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": name, "bytes": cbor(fields).hex(), "code": code}
+    if code is not None:
+        return found
+    reported = fields[4].get(1) if len(fields) > 4 and fields[1] != State.GONE else None
+    return found | {"presence": fields[:4], "cost": reported}
 
 
 def _stories() -> list[dict[str, Any]]:

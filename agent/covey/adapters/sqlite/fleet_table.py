@@ -41,7 +41,7 @@ CREATE TABLE device (
     device BLOB PRIMARY KEY, label TEXT NOT NULL, folded TEXT NOT NULL, is_board INTEGER NOT NULL,
     groups TEXT NOT NULL, is_well INTEGER NOT NULL, presence TEXT NOT NULL, since INTEGER, seen INTEGER, until INTEGER,
     waiting INTEGER NOT NULL, waits_since INTEGER, waits_because TEXT NOT NULL, missing INTEGER NOT NULL,
-    gateway BLOB NOT NULL, features TEXT NOT NULL, next INTEGER,
+    gateway BLOB NOT NULL, features TEXT NOT NULL, next INTEGER, cost TEXT NOT NULL, outlook TEXT NOT NULL,
     lost INTEGER NOT NULL DEFAULT 0, clock TEXT NOT NULL DEFAULT '', version TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE INDEX device_all ON device (is_well, label, device, folded);
@@ -129,6 +129,10 @@ class FoundDevice(NamedTuple):
     features: str = ""
     next_us: int | None = None
     """When a device that is asleep connects again."""
+    cost: str = ""
+    """Of its link, whatever the caller likes to say of it."""
+    outlook: str = ""
+    """Whether the budget of its link lasts: 'fine', 'low', 'early' or 'used up'; empty if unknown."""
 
 
 class SaidSummary(NamedTuple):
@@ -192,10 +196,11 @@ CONDITIONS = {
     "waiting": "waiting > 0",
     "missing": "missing > 0",
     "clock": "clock = 'unsynchronised'",
+    "budget": "outlook IN ('low', 'early', 'used up')",
     "boards": "is_board",
 }
 """What may be asked for by name."""
-_RARE = ("lost", "waiting", "missing", "clock", "boards")
+_RARE = ("lost", "waiting", "missing", "clock", "budget", "boards")
 """Conditions of few devices, which have an index of their own; the others are found at either end of the whole list."""
 _INDEXES = "".join(
     f"CREATE INDEX device_{name} ON device (is_well, label, device) WHERE {CONDITIONS[name]};\n" for name in _RARE
@@ -203,7 +208,7 @@ _INDEXES = "".join(
 
 _COLUMNS = (
     "device, label, folded, is_board, groups, is_well, presence, since, seen, until, waiting, waits_since, "
-    "waits_because, missing, gateway, features, next"
+    "waits_because, missing, gateway, features, next, cost, outlook"
 )
 _SAID = ("newest", "clock", "received", "lost", "lost_why", "lost_at", "series", "left_out", "version")
 _SELECT = (

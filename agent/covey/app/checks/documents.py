@@ -11,6 +11,7 @@ from covey.app.documents import DAY_S, Age, Count, DeviceName, GroupIdText, Says
 from covey.app.loop.link_windows import RESTING
 from covey.app.relays.documents import MailboxStatus
 from covey.app.telemetry.documents import SensorStatus
+from covey.core.link.reported_cost import Outlook
 from covey.core.presence.status import CONDITIONS
 
 
@@ -89,6 +90,26 @@ class QueueStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberCost:
+    """What the link of another device has cost, as that device reports, all headers included."""
+
+    reported_seconds: Annotated[Age, Says(description="seconds since it reported this")]
+    today_bytes: Annotated[Count | None, Says(description="of today (UTC); null: it reported on another day")]
+    month_bytes: Annotated[Count, Says(description="of this month (UTC)")]
+    forecast_bytes: Annotated[Count | None, Says(description="of the month if it continues as so far; null: unknown")]
+    budget_bytes: Annotated[Count | None, Says(description="its budget; null: none")] = None
+    period: Annotated[str, Says(description="day or month, of the budget; empty: none")] = ""
+    outlook: Annotated[
+        str | None,
+        Says(
+            enum=[*(each.value for each in Outlook), None],
+            description="whether the budget lasts: low: less than a tenth is left; early: the forecast exceeds it; "
+            "null: no budget, or unknown",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class MemberStatus:
     """Another device of our groups, and when it was heard."""
 
@@ -109,6 +130,7 @@ class MemberStatus:
     next_seconds: Annotated[
         Age | None, Says(description="seconds until a device that is asleep connects again; null: it does not say")
     ] = None
+    cost: Annotated[MemberCost | None, Says(description="of its link; null: it has reported none this month")] = None
 
 
 @dataclass(frozen=True, slots=True)

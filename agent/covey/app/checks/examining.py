@@ -49,6 +49,7 @@ CHECKS = (
     Check(telemetry.doors, _STATE),
     Check(relays.duplicate, _STORE),
     Check(relays.budget, _STORE),
+    Check(relays.budgets, _STORE),
     Check(relays.relay, frozenset({"configuration"}), online=True),
     Check(relays.credential, _STORE | {"relay", "secrets"}, online=True),
     Check(relays.acl, frozenset({"credential"}), online=True),

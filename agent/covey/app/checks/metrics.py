@@ -1,7 +1,7 @@
 """A device's numbers as OpenMetrics text, from its status; also as a file for node_exporter's textfile collector.
 
 1. Labels are drawn from sets that this code knows: error codes and reasons of its own, message classes, this device's
-   groups, its owner's names of sensors. Nothing that a peer chose.
+   groups, its owner's names of sensors, and members' keys. No words that a peer chose.
 2. Every reason of a counter is there from the first scrape, at 0, so that an alert on its growth works.
 3. Reading them does not disturb the agent, and works while none runs.
 """
@@ -89,6 +89,7 @@ def families(status: Status) -> Iterator[Family]:
     yield Family(
         "covey_sensor_dropped", "counter", "Readings of a sensor dropped or given another time, by reason", dropped
     )
+    yield from _about_the_link(status)
     yield from _about_the_outbox(status)
     yield from _about_groups(status)
     if status.mailbox is not None:
@@ -182,8 +183,6 @@ def _about_the_agent(status: Status) -> Iterator[Family]:
     yield Family("covey_agent_running", "gauge", "1 while an agent runs on this state", [({}, running)])
     yield Family("covey_relay_connected", "gauge", "1 while a relay accepts the agent", [({}, relay.up)])
     relays: list[Sample] = [({"rank": str(rank)}, each.up) for rank, each in enumerate(status.relays, start=1)]
-    costs: list[Sample] = [({"kind": kind}, size) for kind, size in status.link.month.items()]
-    yield Family("covey_link_month_bytes", "gauge", "Cost of the link this month, all headers included", costs, "bytes")
     yield Family("covey_relay_up", "gauge", "1 while the relay of this rank in the settings accepts the agent", relays)
     yield Family(
         "covey_offline_seconds",
@@ -197,6 +196,36 @@ def _about_the_agent(status: Status) -> Iterator[Family]:
         "gauge",
         "1 while a time source disciplines the clock",
         [({}, status.clock_synchronised)],
+    )
+
+
+def _about_the_link(status: Status) -> Iterator[Family]:
+    link = status.link
+    for name, meaning, counted in (
+        ("today", "Cost of the link today (UTC), all headers included", link.today),
+        ("month", "Cost of the link this month (UTC), all headers included", link.month),
+    ):
+        samples: list[Sample] = [({"kind": kind}, size) for kind, size in counted.items()]
+        yield Family(f"covey_link_{name}_bytes", "gauge", meaning, samples, "bytes")
+    forecast: list[Sample] = [] if link.forecast_bytes is None else [({}, link.forecast_bytes)]
+    yield Family("covey_link_forecast_bytes", "gauge", "Cost of the month if it continues as so far", forecast, "bytes")
+    left: list[Sample] = [] if link.left_bytes is None else [({}, link.left_bytes)]
+    yield Family("covey_link_budget_left_bytes", "gauge", "What is left of the link's budget", left, "bytes")
+    costs = [(each.device, each.cost) for each in status.members if each.cost is not None]
+    for name, meaning, values in (
+        ("today", "Cost of another device's link today (UTC), as it reports", [(d, c.today_bytes) for d, c in costs]),
+        ("month", "Cost of another device's link this month (UTC)", [(d, c.month_bytes) for d, c in costs]),
+        ("forecast", "Cost of the month if it continues as so far", [(d, c.forecast_bytes) for d, c in costs]),
+    ):
+        found: list[Sample] = [({"device": device}, size) for device, size in values if size is not None]
+        yield Family(f"covey_device_link_{name}_bytes", "gauge", meaning, found, "bytes")
+    budgets: list[Sample] = [
+        ({"device": device, "period": cost.period}, cost.budget_bytes)
+        for device, cost in costs
+        if cost.budget_bytes is not None
+    ]
+    yield Family(
+        "covey_device_link_budget_bytes", "gauge", "Budget of another device's link, of each period", budgets, "bytes"
     )
 
 

@@ -14,8 +14,10 @@ from covey.adapters.services import hint_for
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
 from covey.app.loop.link_windows import RESTING
 from covey.app.loop.takeovers import CopySign, seen_cuts
-from covey.app.wording import count, duration, size_text
+from covey.app.wording import budget_text, count, duration, size_text
+from covey.core.ids import labelled_name
 from covey.core.link.budget import link_budget
+from covey.core.link.reported_cost import Outlook, outlook
 
 if TYPE_CHECKING:
     from covey.adapters.keys.relay_credential import RelayAccount
@@ -116,14 +118,43 @@ def budget(device: Examined) -> Iterator[Seen]:
     hint = "see what costs most: covey link; then lengthen sensors.interval_seconds or telemetry.batch_seconds"
     plan = link_budget(link.budget)
     assert plan is not None
-    if not link.left_bytes:
+    lasts = outlook(plan, sum((link.month if plan.monthly else link.today).values()), link.forecast_bytes)
+    if lasts is Outlook.USED_UP:
         yield error(f"the budget of {link.budget} is used up: messages wait", hint)
-    elif plan.monthly and (link.forecast_bytes or 0) > plan.bytes:
+    elif lasts is Outlook.EARLY:
         yield warning(f"{link.budget} will be used up early: forecast {size_text(link.forecast_bytes or 0)}", hint)
-    elif link.left_bytes < plan.bytes // 10:
+    elif lasts is Outlook.LOW:
         yield warning(f"{size_text(link.left_bytes)} left of {link.budget}", hint)
     else:
         yield ok(f"{size_text(link.left_bytes)} left of {link.budget}")
+
+
+_WORDS = {
+    Outlook.USED_UP: "has used up the budget of its link",
+    Outlook.EARLY: "will use up the budget of its link early",
+    Outlook.LOW: "has less than a tenth left of the budget of its link",
+}
+_NAMED = 8
+"""Devices that are named, each with the state of its budget; the others are counted."""
+
+
+def budgets(device: Examined) -> Iterator[Seen]:
+    """Whether the links of other devices stay within the budgets that these report."""
+    found = [each for each in device.status.members if each.cost is not None and each.cost.outlook is not None]
+    if not found:
+        yield Level.SKIPPED, "no other device reports a budget of its link", ""
+        return
+    short = [each for each in found if each.cost is not None and each.cost.outlook != Outlook.FINE.value]
+    for each in short[:_NAMED]:
+        assert each.cost is not None
+        named = budget_text(each.cost.budget_bytes or 0, each.cost.period)
+        forecast = "" if each.cost.forecast_bytes is None else f", forecast {size_text(each.cost.forecast_bytes)}"
+        what = _WORDS[Outlook(each.cost.outlook)]
+        yield warning(f"{labelled_name(each.device, each.label)} {what}, {named}{forecast}", "on it: covey link plan")
+    if len(short) > _NAMED:
+        yield warning(f"and {count(len(short) - _NAMED, 'more device')} with little left", "covey fleet --only budget")
+    if not short:
+        yield ok(f"the budget of {count(len(found), 'other device')} lasts")
 
 
 _CERTIFICATE_DAYS = 30

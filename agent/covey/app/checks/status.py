@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +17,7 @@ from covey.app.checks.documents import (
     GroupStatus,
     HistoryStatus,
     LinkStatus,
+    MemberCost,
     MemberStatus,
     ObeyedOperator,
     OperatorsStatus,
@@ -47,6 +49,7 @@ from covey.core.ids import DeviceKey, device_name, labelled_name, printable
 from covey.core.link.budget import link_budget
 from covey.core.link.costs import KINDS
 from covey.core.link.queued import MessageClass
+from covey.core.link.reported_cost import known_cost
 from covey.core.membership.agreement import agreement, agreement_on_history
 from covey.core.membership.requests import unanswered
 from covey.core.now import Now
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
     from covey.core.group.manifest import GroupManifest
     from covey.core.ids import GroupId
     from covey.core.membership.agreement import Agreement, SaidHeads
+    from covey.core.presence.status import PeerPresence
 
 
 _INTERFACES = Path("/sys/class/net")
@@ -413,7 +417,24 @@ def _members(device: Device, labels: dict[DeviceKey, str], now_us: int) -> Itera
             yield MemberStatus(
                 *(device_name(key), label, _age(seen.get(key), now_us), presence, _age(since_us, now_us)),
                 None if next_us is None else max(0, next_us - now_us) // 1_000_000,
+                _cost(presences.get(key), now_us),
             )
+
+
+def _cost(peer: PeerPresence | None, now_us: int) -> MemberCost | None:
+    found = None if peer is None else known_cost(peer.cost, peer.cost_us, now_us)
+    if found is None:
+        return None
+    cost = MemberCost(_age(found.reported_us, now_us) or 0, found.today, found.month, found.forecast)
+    if found.budget is None:
+        return cost
+    lasts = None if found.outlook is None else found.outlook.value
+    return replace(
+        cost,
+        budget_bytes=found.budget.bytes,
+        period="month" if found.budget.monthly else "day",
+        outlook=lasts,
+    )
 
 
 def _labels(device: Device) -> dict[DeviceKey, str]:

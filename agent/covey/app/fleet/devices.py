@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.sqlite.fleet_table import FoundDevice
-from covey.app.fleet.documents import FleetDevice, FleetValue
-from covey.core.ids import device_name
+from covey.app.fleet.documents import FleetCost, FleetDevice, FleetValue
+from covey.app.loop.link_costs import last_cost
+from covey.core.ids import DeviceKey, device_name
+from covey.core.link.budget import link_budget
+from covey.core.link.reported_cost import ReportedCost, known_cost
 from covey.core.presence.status import asleep_until, condition, silent_at
 from covey.limits.relay import PRESENCE_WRITE_US
 
@@ -23,14 +26,15 @@ if TYPE_CHECKING:
     from covey.adapters.sqlite.fleet_table import FleetTable, MemberRow, ShownDevice
     from covey.app.device.device import Device
     from covey.app.telemetry.newest_readings import LastValue
-    from covey.core.ids import DeviceKey
     from covey.core.link.queued import QueueSummary
+    from covey.core.link.reported_cost import KnownCost
 
 HERE, ASLEEP, SELF = "online", "asleep", "itself"
 _LATE_US = 2 * PRESENCE_WRITE_US
 """What was heard may be written so much later: an agent lets half of that pass, and a commit may fail once."""
 _AT_ONCE = 500
 """Devices whose presence is compared at once."""
+_NOBODY = DeviceKey(b"")
 
 
 class FleetDevices:
@@ -56,6 +60,8 @@ class FleetDevices:
             {each.recipient: each for each in device.store.outbox.queues(waiting=True)},
             device.store.received.missing(),
             device.store.carriers.all(),
+            device.node.identity.signing_public,
+            *last_cost(device.store, link_budget(device.config.link.budget)),
         )
         if self._before.now_us:
             self._note_stale(device, here, overdue_most)
@@ -65,7 +71,7 @@ class FleetDevices:
 
     def _make(self, device: Device, members: list[MemberRow], here: _Here) -> None:
         found = _presences(device, [each.device for each in members], here.now_us)
-        found[device.node.identity.signing_public] = _LastSeen(SELF, None, None, None)
+        found[here.own] = _LastSeen(SELF, None, None, None, None, known_cost(*here.own_cost_at, here.now_us))
         self._table.put([_row(each, found[each.device], here) for each in members])
 
     def _note_stale(self, device: Device, here: _Here, overdue_most: int) -> None:
@@ -89,6 +95,8 @@ class _LastSeen(NamedTuple):
     until_us: int | None
     next_us: int | None = None
     """When it connects again, if it is asleep."""
+    cost: KnownCost | None = None
+    """Of its link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +108,21 @@ class _Here:
     queues: Mapping[DeviceKey, QueueSummary] = field(default_factory=dict)
     missing: Mapping[DeviceKey, int] = field(default_factory=dict)
     carriers: Mapping[DeviceKey, DeviceKey] = field(default_factory=dict)
+    own: DeviceKey = _NOBODY
+    own_cost: ReportedCost | None = None
+    own_cost_us: int = 0
+
+    @property
+    def own_cost_at(self) -> tuple[ReportedCost | None, int]:
+        """What the link of this device had cost at a time."""
+        return self.own_cost, self.own_cost_us
 
     def differing(self, before: _Here) -> set[DeviceKey]:
         """Return the devices of which something else is held than before."""
         found = {key for key, _ in self.queues.items() ^ before.queues.items()}
         found |= {key for key, _ in self.missing.items() ^ before.missing.items()}
         found |= {key for key, _ in self.carriers.items() ^ before.carriers.items()}
+        found |= {self.own} if self.own_cost_at != before.own_cost_at else set()
         return found if self.listens == before.listens else found | self.queues.keys()
 
     def why(self, presence: str) -> str:
@@ -126,13 +143,15 @@ def _presences(device: Device, keys: list[DeviceKey], now_us: int) -> dict[Devic
             seen.get(key),
             silent_at(peers.get(key), seen.get(key)),
             asleep_until(peers.get(key)),
+            None if (peer := peers.get(key)) is None else known_cost(peer.cost, peer.cost_us, now_us),
         )
         for key in keys
     }
 
 
 def _row(member: MemberRow, presence: _LastSeen, here: _Here) -> FoundDevice:
-    queue = here.queues.get(member.device)
+    queue, cost = here.queues.get(member.device), presence.cost
+    looked_us = (presence.until_us if presence.state in {HERE, ASLEEP} else None, cost.until_us if cost else None)
     return FoundDevice(
         member.device,
         member.label,
@@ -143,7 +162,7 @@ def _row(member: MemberRow, presence: _LastSeen, here: _Here) -> FoundDevice:
         presence.state,
         presence.since_us,
         presence.seen_us,
-        presence.until_us if presence.state in {HERE, ASLEEP} else None,
+        min((each for each in looked_us if each is not None), default=None),
         queue.queued if queue else 0,
         queue.oldest_at_us if queue else None,
         here.why(presence.state) if queue else "",
@@ -151,7 +170,18 @@ def _row(member: MemberRow, presence: _LastSeen, here: _Here) -> FoundDevice:
         here.carriers.get(member.device) or b"",
         member.features,
         presence.next_us if presence.state == ASLEEP else None,
+        "" if cost is None else _cost_text(cost),
+        "" if cost is None or cost.outlook is None else cost.outlook.value,
     )
+
+
+def _cost_text(cost: KnownCost) -> str:
+    """Return the fields of a `FleetCost` as JSON."""
+    fields: list[object] = [cost.reported_us, cost.today, cost.month, cost.forecast]
+    if cost.budget is not None:
+        period = "month" if cost.budget.monthly else "day"
+        fields += [cost.budget.bytes, period, "" if cost.outlook is None else cost.outlook.value]
+    return json.dumps(fields)
 
 
 def shown_device(row: ShownDevice, values: tuple[FleetValue, ...] = ()) -> FleetDevice:
@@ -184,6 +214,7 @@ def shown_device(row: ShownDevice, values: tuple[FleetValue, ...] = ()) -> Fleet
         clock=said.clock,
         features=tuple(found.features.split(",")) if found.features else (),
         next_at_us=found.next_us,
+        cost=FleetCost(*json.loads(found.cost)) if found.cost else None,
     )
 
 

@@ -27,6 +27,24 @@ class FleetValue:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetCost:
+    """What the link of a device has cost, as it reported at `at_us`: bytes of today and of this month (UTC).
+
+    `today_bytes` is None if it reported on another day. `forecast_bytes`: of the month, None if unknown.
+    `budget_bytes`: of each `period`, "day" or "month"; None without a budget. `outlook`: whether that lasts: "fine",
+    "low", "early" (the forecast exceeds it) or "used up"; empty if unknown.
+    """
+
+    at_us: int
+    today_bytes: int | None
+    month_bytes: int
+    forecast_bytes: int | None
+    budget_bytes: int | None = None
+    period: str = ""
+    outlook: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FleetDevice:
     """One device of the fleet. Times are microseconds since 1970 by this device's clock, None for never.
 
@@ -38,6 +56,7 @@ class FleetDevice:
     `waits_because`: why nothing of that has gone yet. `missing`: numbers of its links that later ones have overtaken.
     `version`: what it says that it runs. `clock`: what the time of its newest reading is worth, as of a `FleetValue`.
     `features`: what it announces that it supports. `next_at_us`: when a device that is asleep connects again.
+    `cost`: of its link this month, None if it has not reported any.
     """
 
     device: str
@@ -65,6 +84,7 @@ class FleetDevice:
     clock: str = ""
     features: tuple[str, ...] = ()
     next_at_us: int | None = None
+    cost: FleetCost | None = None
 
 
 Severity: TypeAlias = Literal["urgent", "warning", "notice"]

@@ -1,9 +1,9 @@
 """What of a fleet a person should see to, each with its severity and the command that mends it, or tells more.
 
 1. Urgent: a gateway or other device is silent, readings were lost, this device cannot work, or a rollback failed.
-2. Warning: a board is silent, a device was stopped on purpose, a release stopped or was rolled back, or data cannot be
-   read.
-3. Notice: clocks, a release that waits for its next wave, invitations.
+2. Warning: a board is silent, a device was stopped on purpose, a budget is used up or will be early, a release stopped
+   or was rolled back, or data cannot be read.
+3. Notice: clocks, budgets that run low, a release that waits for its next wave, invitations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.sqlite.fleet_table import Wanted
 from covey.app.fleet.devices import shown_device
 from covey.app.fleet.documents import SEVERITIES, FleetDevice, FleetRelease, FleetRollback, FleetTrouble, Severity
-from covey.app.wording import count
+from covey.app.wording import budget_text, count, size_text
 from covey.core.ids import device_name, labelled_name
 from covey.limits.vault import MAXIMUM_UNREADABLE_DEVICES
 
@@ -74,6 +74,15 @@ def troubles_of(
         "covey fleet --only clock",
         lambda _: "notice",
     )
+    yield from _some(
+        table,
+        "budget",
+        _budget_in_words,
+        "have little left of the budget of their links",
+        lambda _: "on that device: covey link plan",
+        "covey fleet --only budget",
+        lambda each: "notice" if each.cost is None or each.cost.outlook == "low" else "warning",
+    )
     for node, code in newest.not_followed.items():
         writer = f" ({labelled_name(*writers[node])})" if node in writers else ""
         what = f"the vault data of node {node[:8]}{writer} is not accepted: {code}"
@@ -85,6 +94,18 @@ def troubles_of(
         yield FleetTrouble(
             f"{count(own.waiting_invitations, 'invitation')} to answer", "covey request", severity="notice"
         )
+
+
+def _budget_in_words(device: FleetDevice) -> str:
+    cost = device.cost
+    assert cost is not None, "only a device that reports its cost has an outlook"
+    assert cost.budget_bytes is not None, "only a device with a budget has an outlook"
+    named = budget_text(cost.budget_bytes, cost.period)
+    if cost.outlook == "used up":
+        return f"has used up the budget of its link, {named}: messages wait"
+    if cost.outlook == "early":
+        return f"will use up the budget of its link, {named}, early: forecast {size_text(cost.forecast_bytes or 0)}"
+    return f"has less than a tenth left of the budget of its link, {named}"
 
 
 def _of_overdue(table: FleetTable, away: int) -> Iterator[FleetTrouble]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from covey.core.link.budget import URGENT_WINDOW, WINDOW
 from covey.core.link.costs import MQTT, TCP, TLS, CostLedger, Traffic
+from covey.core.link.reported_cost import own_cost
 from covey.limits.link import (
     BUDGET_GRANTED_BYTES,
     BUDGET_GRANTED_PART,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from covey.adapters.mqtt.wire_meter import WireMeter
     from covey.adapters.sqlite.store import SqliteStore
     from covey.core.link.budget import Budget
+    from covey.core.link.reported_cost import ReportedCost
     from covey.core.node import Node
     from covey.core.now import Now
 
@@ -43,6 +45,12 @@ def noted_costs(store: SqliteStore, now: Now) -> CostLedger:
     ledger = CostLedger.of_text(store.conditions.values().get(_CONDITION, ("", 0))[0])
     ledger.roll(now)
     return ledger
+
+
+def last_cost(store: SqliteStore, budget: Budget | None) -> tuple[ReportedCost | None, int]:
+    """Return what this device's own link had cost when that was noted last, and when that was; None: never."""
+    text, noted_us = store.conditions.values().get(_CONDITION, ("", 0))
+    return (own_cost(CostLedger.of_text(text), budget, noted_us), noted_us) if text else (None, 0)
 
 
 class LinkCosts:
@@ -73,8 +81,10 @@ class LinkCosts:
     def turn(self, node: Node, now: Now) -> int | None:
         """Count once a second, with a budget at each turn."""
         if now.monotonic_us >= self._look_us or self._budget is not None:
-            self._look_us = now.monotonic_us + 1_000_000
             self._count(node, now)
+            if now.monotonic_us >= self._look_us:
+                self._look_us = now.monotonic_us + 1_000_000
+                node.state.presence.cost = own_cost(self._ledger, self._budget, now.wall_us)
             grown = self._ledger.bytes_this_month - self._noted_bytes
             overdue = now.monotonic_us >= self._noted_us + NOTED_US and abs(grown) >= NOTED_BYTES
             self._see_connection(node, now)

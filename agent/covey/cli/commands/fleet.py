@@ -16,7 +16,7 @@ from covey.app.fleet.fleet import KINDS, Listed
 from covey.app.fleet.troubles import lost_in_words
 from covey.app.groups.groups import pick_device
 from covey.app.telemetry.human_units import reading_text
-from covey.app.wording import count, size_text
+from covey.app.wording import budget_text, count, size_text
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, json_option
 from covey.cli.output.command_view import standing
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from covey.app.fleet.device_story import Custody, HeldMessage, StoryLine
     from covey.app.fleet.documents import (
         Fleet,
+        FleetCost,
         FleetDevice,
         FleetFile,
         FleetGroup,
@@ -51,6 +52,7 @@ _DEVICES_HEAD = (
     "missing",
     "lost",
     "series",
+    "link",
     "version",
 )
 _GROUPS_HEAD = ("group", "members", "online", "silent", "with losses", "with waiting messages")
@@ -85,7 +87,7 @@ def add_arguments(parser: Parser) -> None:
         "--only",
         choices=KINDS,
         metavar="KIND",
-        help=f"only devices: {', '.join(KINDS)}",
+        help=f"only: {', '.join(KINDS)}",
     )
     parser.add_argument("--since", metavar="TIME", default="1d", help="how far to look back in the vault (default: 1d)")
     parser.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
@@ -253,8 +255,31 @@ def _row(device: FleetDevice, now_us: int) -> tuple[object, ...]:
         device.missing,
         sum(device.lost.values()),
         f"{device.series}{'+' if device.left_out else ''}",
+        _cost(device.cost),
         printable(device.version.partition(";")[0]) or "-",
     )
+
+
+def _cost(cost: FleetCost | None) -> str:
+    """Return what the link has cost in the period of its budget; without one, this month."""
+    if cost is None:
+        return "-"
+    if cost.budget_bytes is None:
+        return f"{size_text(cost.month_bytes)}/month"
+    spent = cost.month_bytes if cost.period == "month" else cost.today_bytes
+    text = f"{'?' if spent is None else size_text(spent)} of {budget_text(cost.budget_bytes, cost.period)}"
+    return text if cost.outlook in {"", "fine"} else f"{text}, {cost.outlook}"
+
+
+def _cost_line(cost: FleetCost, now_us: int) -> str:
+    today = "" if cost.today_bytes is None else f"{size_text(cost.today_bytes)} today, "
+    text = f"{today}{size_text(cost.month_bytes)} this month"
+    if cost.forecast_bytes is not None:
+        text += f", forecast {size_text(cost.forecast_bytes)}"
+    if cost.budget_bytes is not None:
+        lasts = f" ({cost.outlook})" if cost.outlook else ""
+        text += f"; budget {budget_text(cost.budget_bytes, cost.period)}{lasts}"
+    return f"{text}; reported {_ago(cost.at_us, now_us)}"
 
 
 def _device(shown: _Device) -> Iterator[str]:
@@ -290,6 +315,8 @@ def _is(found: OneDevice) -> Iterator[str]:
         yield f"version   {printable(device.version)}"
     if device.features:
         yield f"supports  {', '.join(map(printable, device.features))}"
+    if device.cost is not None:
+        yield f"link      {_cost_line(device.cost, found.at_us)}"
     if device.clock:
         yield f"clock     {'not synchronised' if device.clock == 'unsynchronised' else device.clock}"
 

@@ -5,13 +5,15 @@
 2. Every beat and every will has a counter that always rises, also across restarts: it is at least the wall clock's
    seconds, and a durable floor is kept ahead of it in blocks, so that a beat costs no write.
 3. A device that connects in windows beats once in each, which says when the next one begins, and leaves no will.
-4. Other devices' reports are kept in memory. Changes are written at once, mere repetitions together once a minute.
+4. Once in `COST_REPORT_US` a beat tells what the device's link has cost; a device that sends enough to need no beat
+   sends one for it. In windows each beat tells it.
+5. Other devices' reports are kept in memory. Changes are written at once, mere repetitions together once a minute.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from covey.core import crypto
@@ -25,6 +27,7 @@ from covey.core.wire.envelope import seal
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.topics import inbox_topic
 from covey.errors import NotAMemberError
+from covey.limits.link import COST_REPORT_US
 from covey.limits.relay import MAXIMUM_PRESENCE_S, PRESENCE_BLOCK, PRESENCE_WRITE_US, WILL_DELAY_US
 
 if TYPE_CHECKING:
@@ -61,6 +64,8 @@ class Heartbeat:
         self._interval_us = interval_us
         self._next = self._floor = 0
         self._due_us: dict[DeviceKey, int] = {}
+        self._reported_us: dict[DeviceKey, int] = {}
+        """When each collector was told last what the link has cost."""
         self._presence = presence
         self._after_commit = after_commit
         self._write_at_us: int | None = 0 if presence.unwritten else None
@@ -90,7 +95,15 @@ class Heartbeat:
     def spoke(self, recipient: DeviceKey, now: Now) -> None:
         """Note that a message has gone to somebody, which needs no beat for a while (rule 1)."""
         if recipient in self._due_us:
-            self._due_us[recipient] = now.monotonic_us + self._interval_us
+            self._due_us[recipient] = self._next_beat(recipient, now)
+
+    def _next_beat(self, collector: DeviceKey, now: Now) -> int:
+        """Return when the next beat is due if nothing is sent (rules 1 and 4)."""
+        quiet_us = now.monotonic_us + self._interval_us
+        if self._presence.cost is None or self._presence.next_window_us is not None:
+            return quiet_us
+        reported_us = self._reported_us.get(collector, now.monotonic_us - COST_REPORT_US)
+        return min(quiet_us, max(now.monotonic_us, reported_us + COST_REPORT_US))
 
     def due(self, groups: Groups, now: Now) -> Iterator[tuple[DeviceKey, bytes]]:
         """Yield (collector, body) of the beats that are due; going on says that one has gone."""
@@ -100,16 +113,24 @@ class Heartbeat:
         self._due_us = {each: self._due_us.get(each, now.monotonic_us) for each in collectors}
         for collector in collectors:
             if self._due_us[collector] <= now.monotonic_us and self._left:
-                yield collector, self._beat(now).to_wire()
-                self._due_us[collector] = now.monotonic_us + self._interval_us
+                beat = self._beat(now)
+                reported_us = self._reported_us.get(collector)
+                if self.stays and reported_us is not None and now.monotonic_us < reported_us + COST_REPORT_US:
+                    beat = replace(beat, cost=None)
+                yield collector, beat.to_wire()
+                if beat.cost is not None:
+                    self._reported_us[collector] = now.monotonic_us
+                self._due_us[collector] = self._next_beat(collector, now)
 
     def _beat(self, now: Now) -> Presence:
+        cost = self._presence.cost
         if self._presence.going:
-            return Presence(self._count(), State.GOING, self._interval_s)
+            return Presence(self._count(), State.GOING, self._interval_s, (), cost)
         if self._presence.next_window_us is not None:
             left_s = max(1, -(-(self._presence.next_window_us - now.monotonic_us) // 1_000_000))
-            return Presence(self._count(), State.ASLEEP, min(left_s, MAXIMUM_PRESENCE_S))
-        return Presence(self._count(), State.HERE, self._interval_s, tuple(sorted(set(self._presence.relays.values()))))
+            return Presence(self._count(), State.ASLEEP, min(left_s, MAXIMUM_PRESENCE_S), (), cost)
+        connections = tuple(sorted(set(self._presence.relays.values())))
+        return Presence(self._count(), State.HERE, self._interval_s, connections, cost)
 
     def next_deadline(self) -> int | None:
         """Return when a beat is due, in monotonic microseconds."""
@@ -187,7 +208,7 @@ class Heartbeat:
         return bool(reserves) or (self._write_at_us is not None and now.monotonic_us >= self._write_at_us)
 
     def write(self, now: Now) -> None:
-        """Write what is to be durable (rules 2 and 4), inside a transaction."""
+        """Write what is to be durable (rules 2 and 5), inside a transaction."""
         if self._interval_us and self._left < PRESENCE_BLOCK // 4:
             first = max(self._next, self._records.floor(), now.wall_us // 1_000_000)
             self._records.set_floor(first + PRESENCE_BLOCK)

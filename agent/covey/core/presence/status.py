@@ -5,6 +5,8 @@ connection. It counts only against a beat that names its connection: a replayed 
 whose last connection has ended is gone.
 
 A device that connects in windows leaves no will. Its beat says when the next window begins: until then it is asleep.
+
+Now and then a beat tells what the device's link has cost (`link/reported_cost.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from covey.core.ids import DeviceKey
+from covey.core.link.reported_cost import ReportedCost
 from covey.core.wire import cbor
 from covey.errors import MalformedError
 from covey.limits.relay import ASLEEP_GRACE_US, MAXIMUM_PRESENCE_S, MAXIMUM_RELAYS, PRESENCE_WRITE_US
@@ -21,6 +24,8 @@ from covey.limits.relay import ASLEEP_GRACE_US, MAXIMUM_PRESENCE_S, MAXIMUM_RELA
 _LATE_US = 60_000_000
 """What was under way when a device ended may come so much later: it does not bring the device back."""
 _BODY_BYTES = 128
+COST_KEY = 1
+"""Of a beat's extension map: what the link of its author has cost."""
 
 
 CONDITIONS = ("online", "asleep", "silent", "gone", "stopped", "unknown")
@@ -47,10 +52,13 @@ class Presence:
     state: State
     interval_s: int
     connections: tuple[int, ...] = ()
+    cost: ReportedCost | None = None
+    """Of the device's link; None where this beat does not tell it."""
 
     def to_wire(self) -> bytes:
-        """Return the body `[counter, state, interval, [connection, ...]]`."""
-        return cbor.encode_growing([self.counter, int(self.state), self.interval_s, list(self.connections)])
+        """Return the body `[counter, state, interval, [connection, ...]]`, with the cost as an extension."""
+        fields = [self.counter, int(self.state), self.interval_s, list(self.connections)]
+        return cbor.encode_growing(fields, None if self.cost is None else {COST_KEY: self.cost.to_value()})
 
     @classmethod
     def from_wire(cls, body: bytes) -> Presence:
@@ -59,8 +67,9 @@ class Presence:
         Raises:
             RemoteError: malformed or beyond a bound.
         """
+        fields, extensions = cbor.read_growing(body, _BODY_BYTES)
         counter, state, interval_s, connections = cbor.record(
-            cbor.decode_growing(body, _BODY_BYTES),
+            fields,
             "presence",
             cbor.uint(),
             cbor.uint(max(State)),
@@ -71,13 +80,16 @@ class Presence:
             raise MalformedError("a presence must list exactly the connections that are up, in order")
         if interval_s == 0 or (connections and connections[-1] >= counter):
             raise MalformedError("the presence has no interval, or is older than its connections")
-        return cls(counter, State(state), interval_s, connections)
+        reported = extensions.get(COST_KEY)
+        cost = None if reported is None or state == State.GONE else ReportedCost.from_value(reported)
+        return cls(counter, State(state), interval_s, connections, cost)
 
 
 class PeerPresence(NamedTuple):
     """What a device has last reported of itself.
 
-    `since_us` is when its state began, `seen_at_us` when its last beat came, both by the receiver's wall clock.
+    `since_us` is when its state began, `seen_at_us` when its last beat came, `cost_us` when the last one that told a
+    cost did, all by the receiver's wall clock.
     """
 
     counter: int
@@ -86,6 +98,8 @@ class PeerPresence(NamedTuple):
     connections: tuple[int, ...]
     since_us: int
     seen_at_us: int
+    cost: ReportedCost | None = None
+    cost_us: int = 0
 
     def updated(self, presence: Presence, now_us: int) -> PeerPresence | None:
         """Return the peer's presence after another beat or will of it; None where that is an old one (rule 3)."""
@@ -98,12 +112,14 @@ class PeerPresence(NamedTuple):
             return self._replace(connections=(), state=State.GONE, since_us=now_us)
         if presence.counter <= self.counter:
             return None
-        return peer_presence(presence, self.since_us if presence.state is self.state else now_us, now_us)
+        after = peer_presence(presence, self.since_us if presence.state is self.state else now_us, now_us)
+        return after if after.cost is not None else after._replace(cost=self.cost, cost_us=self.cost_us)
 
 
 def peer_presence(presence: Presence, since_us: int, now_us: int) -> PeerPresence:
     """Return a peer's presence as its beat reports it."""
-    return PeerPresence(presence.counter, presence.state, presence.interval_s, presence.connections, since_us, now_us)
+    about = presence.counter, presence.state, presence.interval_s, presence.connections
+    return PeerPresence(*about, since_us, now_us, presence.cost, 0 if presence.cost is None else now_us)
 
 
 def condition(peer: PeerPresence | None, seen_at_us: int | None, now_us: int) -> tuple[str, int | None]:
@@ -149,6 +165,8 @@ class PresenceState:
     """Whether this device is about to be off on purpose."""
     next_window_us: int | None = None
     """When this device connects again, in monotonic microseconds; None: it stays connected."""
+    cost: ReportedCost | None = None
+    """What this device's link has cost; None: nobody counts."""
     peers: dict[DeviceKey, PeerPresence] = field(default_factory=dict)
     unwritten: set[DeviceKey] = field(default_factory=set)
     """The peers whose presence is newer here than in the store."""

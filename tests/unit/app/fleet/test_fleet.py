@@ -20,6 +20,8 @@ from covey.app.fleet.documents import Fleet
 from covey.app.fleet.fleet import FleetView, Listed
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import DeviceKey, EpochId, Incarnation
+from covey.core.link.budget import Budget
+from covey.core.link.reported_cost import ReportedCost
 from covey.core.presence.status import PeerPresence, State
 from covey.core.wire.sequences import SequenceSet
 from tests.command import Here
@@ -71,7 +73,12 @@ class _World:
         state = self.chance.choice([*State, State.HERE])
         before_us = at_us - self.chance.choice((0, 500 * _SECOND_US)) if state is State.HERE else at_us
         seen_us = at_us if state is State.HERE else at_us - 500 * _SECOND_US
-        self.device.store.presence.note(self._peer(), PeerPresence(1, state, 30, (0,), before_us, seen_us))
+        budget = self.chance.choice((None, Budget(20_000, monthly=False), Budget(3_000_000, monthly=True)))
+        cost = ReportedCost(self.chance.randrange(25_000), self.chance.randrange(4_000_000), None, budget)
+        presence = PeerPresence(1, state, 30, (0,), before_us, seen_us)
+        if self.chance.random() < 0.5:
+            presence = presence._replace(cost=cost, cost_us=at_us)
+        self.device.store.presence.note(self._peer(), presence)
 
     def _waits(self) -> None:
         group, key = self.device.pick_group(None), self._peer()

@@ -13,7 +13,10 @@ from covey.cli.commands import fleet as cmd_fleet
 from covey.core.actions.results import ROLLED_BACK, CommandState, OrderResult
 from covey.core.history.orders import ONCE_BYTES, CommandOrder, Obeying
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq, key_text
+from covey.core.link.budget import Budget
+from covey.core.link.reported_cost import ReportedCost
 from covey.core.orders.selector import EVERYBODY
+from covey.core.presence.status import PeerPresence, State
 from covey.core.wire.message import Loss, LossReason, MessageType, read_message, write_message
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import LocalError
@@ -68,6 +71,29 @@ def test_a_device_has_a_story(hub: Here) -> None:
     own = next(each["key"] for each in hub.json("fleet")["devices"] if each["presence"] == "itself")
     story = [each["what"] for each in hub.json("fleet", own)["story"]]
     assert {"wrote a profile: Orchard", "obeys commands from here on"} <= {*story}, story
+
+
+@pytest.mark.slow
+def test_the_cost_of_a_link_is_shown(hub: Here) -> None:
+    assert hub.json("fleet", "lee")["cost"] is None
+    assert "no other device reports a budget" in hub.covey("check", "--offline").stdout
+    with open_device(find_state(str(hub.state))) as opened, opened.store.transaction():
+        now_us = opened.now().wall_us
+        cost = ReportedCost(10_000, 2_999_999, None, Budget(3_000_000, monthly=True))
+        presence = PeerPresence(1, State.HERE, 300, (0,), now_us, now_us, cost, now_us)
+        opened.store.presence.note(LEE.signing_public, presence)
+    found = hub.json("fleet", "lee")["cost"]
+    assert (found["today_bytes"], found["month_bytes"], found["budget_bytes"]) == (10_000, 2_999_999, 3_000_000)
+    assert "budget 3 MB/month (used up); reported" in hub.ok("fleet", "lee")
+    shown = hub.ok("fleet", "--only", "budget")
+    assert "2.9 MiB of 3 MB/month, used up" in shown
+    assert "has used up the budget of its link, 3 MB/month: messages wait" in shown
+    assert "lee" in hub.covey("check", "--offline").stdout.partition("budgets")[2].partition("\n")[0]
+    [member] = hub.json("status")["members"]
+    assert member["cost"]["outlook"] == "used up"
+    metrics = hub.ok("metrics")
+    assert f'covey_device_link_budget_bytes{{device="{member["device"]}",period="month"}} 3000000' in metrics
+    assert f'covey_device_link_today_bytes{{device="{member["device"]}"}} 10000' in metrics
 
 
 @pytest.mark.slow

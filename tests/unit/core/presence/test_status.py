@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from covey.core.link.budget import Budget
+from covey.core.link.reported_cost import ReportedCost
 from covey.core.link.sealer import Outgoing
 from covey.core.now import Now
 from covey.core.presence.heartbeat import LastWill
@@ -14,6 +16,7 @@ from covey.core.presence.status import PeerPresence, Presence, State, condition,
 from covey.core.wire.envelope import read_envelope
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import RemoteError
+from covey.limits.link import COST_REPORT_US
 from covey.limits.relay import KEEPALIVE_S, PRESENCE_BLOCK
 from tests.fleet import Device, carry, found
 from tests.vectors import vectors
@@ -97,8 +100,10 @@ def test_bodies(vector: dict[str, Any]) -> None:
         return
     presence = Presence.from_wire(body)
     counter, state, interval_s, connections = vector["presence"]
-    assert presence == Presence(counter, State(state), interval_s, tuple(connections))
-    assert presence.to_wire() == body
+    reported = None if vector["cost"] is None else ReportedCost.from_value(vector["cost"])
+    assert presence == Presence(counter, State(state), interval_s, tuple(connections), reported)
+    if vector["name"] not in {"a cost, and what a newer device tells", "a will with a cost, which tells none"}:
+        assert presence.to_wire() == body
 
 
 @pytest.mark.parametrize("vector", vectors("presences"))
@@ -263,6 +268,87 @@ def test_the_counter_rises_through_restarts_and_a_clock_that_falls_back(pair: Pa
     used.append(ann.up().connection)
     assert used == sorted(set(used))
     assert used[-1] >= ann.now.wall_us // 1_000_000
+
+
+COST = ReportedCost(80_000, 1_200_000, 2_400_000, Budget(3_000_000, monthly=True))
+
+
+def reported_by(pair: Pair) -> ReportedCost | None:
+    """Return what the collector knows of the cost of the device's link."""
+    return pair.cat.store.presence.of_peers()[pair.ann.key].cost
+
+
+def deliver(pair: Pair) -> list[int]:
+    """Let what the device sends come to the collector; return the sizes of the envelopes that were beats."""
+    sizes = []
+    for each in pair.ann.sends():
+        peers = pair.cat.node.state.presence.peers
+        before = peers.get(pair.ann.key)
+        pair.reports(each.envelope)
+        if peers.get(pair.ann.key) != before:
+            sizes.append(len(each.envelope))
+    return sizes
+
+
+def test_a_beat_tells_what_the_link_has_cost_once_an_hour(pair: Pair) -> None:
+    ann = pair.ann
+    ann.node.state.presence.cost = COST
+    ann.up()
+    deliver(pair)
+    assert reported_by(pair) == COST
+    ann.node.state.presence.cost = COST._replace(today=90_000)
+    sizes = []
+    for _ in range(COST_REPORT_US // 1_000_000 // INTERVAL_S):
+        assert reported_by(pair) == COST
+        pair.wait(INTERVAL_S)
+        sizes += deliver(pair)
+    assert reported_by(pair) == COST._replace(today=90_000)
+    assert len(set(sizes[:-1])) == 1
+    assert sizes[-1] - sizes[0] <= 32  # bytes
+
+
+def test_a_device_that_always_sends_beats_once_an_hour_for_its_cost(pair: Pair) -> None:
+    ann = pair.ann
+    ann.node.state.presence.cost = COST
+    ann.up()
+    beats = deliver(pair)
+    for _ in range(2 * 60 + 1):
+        pair.wait(MINUTE_S)
+        ann.batch(pair.group_id, b"readings")
+        beats += deliver(pair)
+        for each in pair.cat.sends():
+            ann.receive(each.envelope)
+    assert len(beats) == 3
+    assert reported_by(pair) == COST
+
+
+def test_a_device_in_windows_tells_its_cost_in_each(pair: Pair) -> None:
+    ann = pair.ann
+    for today in (1_000, 2_000, 3_000):
+        ann.node.state.presence.cost = COST._replace(today=today)
+        ann.node.state.presence.next_window_us = ann.now.monotonic_us + 600_000_000
+        ann.node.heartbeat.connected("first", None)
+        [beat] = ann.beats()
+        assert pair.reports(beat.envelope) == "asleep"
+        reported = reported_by(pair)
+        assert reported is not None
+        assert reported.today == today
+        ann.node.heartbeat.connection_lost("first")
+        pair.wait(600)
+
+
+def test_a_cost_survives_beats_without_one_and_a_restart(pair: Pair) -> None:
+    ann, cat = pair.ann, pair.cat
+    ann.node.state.presence.cost = COST
+    will = ann.up()
+    pair.reports(*(each.envelope for each in ann.beats()))
+    at_us = cat.store.presence.of_peers()[ann.key].cost_us
+    pair.wait(INTERVAL_S)
+    pair.reports(*(each.envelope for each in ann.beats()))
+    assert pair.reports(will.envelope) == "gone"
+    cat.restart()
+    found_there = cat.store.presence.of_peers()[ann.key]
+    assert (found_there.cost, found_there.cost_us) == (COST, at_us)
 
 
 def test_without_an_interval_nothing_is_reported(tmp_path: Path) -> None:

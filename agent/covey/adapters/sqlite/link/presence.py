@@ -6,6 +6,8 @@ from collections.abc import Collection
 
 from covey.adapters.sqlite.database import Database
 from covey.core.ids import DeviceKey, GroupId, Incarnation
+from covey.core.link.budget import Budget
+from covey.core.link.reported_cost import ReportedCost
 from covey.core.membership.agreement import SaidHeads
 from covey.core.presence.status import PeerPresence, State
 
@@ -17,14 +19,39 @@ _SEEN = (
     "INSERT INTO last_seen VALUES (?, ?) ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at "
     "WHERE excluded.seen_at NOT BETWEEN seen_at AND seen_at + ?"
 )
-_PEER_PRESENCE = "SELECT device, counter, state, interval_seconds, connections, since, seen_at FROM peer_presence"
+_PEER_PRESENCE = (
+    "SELECT device, counter, state, interval_seconds, connections, since, seen_at, cost_at, cost_today, cost_month, "
+    "cost_forecast, budget, budget_monthly FROM peer_presence"
+)
 
 
 def _peer_presence(
-    counter: int, state: int, interval_s: int, connections: str, since_us: int, seen_us: int
+    counter: int,
+    state: int,
+    interval_s: int,
+    connections: str,
+    since_us: int,
+    seen_us: int,
+    cost_us: int,
+    *reported: int | None,
 ) -> PeerPresence:
     held = tuple(map(int, connections.split()))
-    return PeerPresence(counter, _STATES[state], interval_s, held, since_us, seen_us)
+    return PeerPresence(counter, _STATES[state], interval_s, held, since_us, seen_us, _cost(*reported), cost_us)
+
+
+def _cost(
+    today: int | None, month: int | None, forecast: int | None, budget: int | None, monthly: int | None
+) -> ReportedCost | None:
+    if today is None or month is None:
+        return None
+    return ReportedCost(today, month, forecast, None if budget is None else Budget(budget, bool(monthly)))
+
+
+def _cost_row(cost: ReportedCost | None) -> tuple[int | None, ...]:
+    if cost is None:
+        return (None,) * 5
+    budget = (None, None) if cost.budget is None else (cost.budget.bytes, int(cost.budget.monthly))
+    return (cost.today, cost.month, cost.forecast, *budget)
 
 
 def _among(devices: Collection[DeviceKey] | None) -> tuple[str, tuple[DeviceKey, ...]]:
@@ -88,7 +115,7 @@ class PresenceCounters:
     def note(self, device: DeviceKey, presence: PeerPresence) -> None:
         connections = " ".join(map(str, presence.connections))
         self._database.run(
-            "INSERT OR REPLACE INTO peer_presence VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO peer_presence VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 device,
                 presence.counter,
@@ -97,6 +124,8 @@ class PresenceCounters:
                 connections,
                 presence.since_us,
                 presence.seen_at_us,
+                *_cost_row(presence.cost),
+                presence.cost_us,
             ),
         )
 

@@ -267,7 +267,13 @@ CREATE TABLE peer_presence (
     interval_seconds  INTEGER NOT NULL,
     connections       TEXT    NOT NULL,               -- counters of the wills of those that were up, separated by spaces
     since             INTEGER NOT NULL,
-    seen_at           INTEGER NOT NULL
+    seen_at           INTEGER NOT NULL,
+    cost_today        INTEGER,                        -- bytes, what its link has cost as it told last; null: it has not
+    cost_month        INTEGER,
+    cost_forecast     INTEGER,                        -- of the month; null: unknown
+    budget            INTEGER,                        -- bytes; null: none
+    budget_monthly    INTEGER,                        -- 1: of a month, 0: of a day
+    cost_at           INTEGER NOT NULL DEFAULT 0      -- when it told that
 ) STRICT, WITHOUT ROWID;
 
 -- The digest of the groups' heads that each device said last, and the report behind it where the device has sent that.
