@@ -16,8 +16,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 from covey.config.tables_options import read_labels, tables_actions, tables_parser
-from covey.errors import CoveyError, MissingPackageError, StorageError, UsageError
-from covey_ingest.progress import Lag, Progress, Watcher
+from covey.errors import (
+    CoveyError,
+    MissingPackageError,
+    RollbackError,
+    StorageError,
+    UnknownVaultKeyError,
+    UsageError,
+)
+from covey_ingest.progress import Lag, NodeTrouble, Progress, Watcher
 
 if TYPE_CHECKING:
     from covey_ingest.committer.deletions import Deletions
@@ -233,6 +240,12 @@ class _Console(Watcher):
         if self._metrics:
             self._metrics.note_lag(lag)
 
+    def troubled(self, trouble: NodeTrouble) -> None:
+        what, hint = _TROUBLES.get(trouble.code, _TROUBLE)
+        node = trouble.node.rpartition("/")[2][:8]
+        print(f"warning: collector {node} is not followed any further: {what}", file=sys.stderr)
+        print(f"hint: {hint}", file=sys.stderr)
+
     def damaged(self, file: TableFile) -> None:
         if file not in self._damaged:
             self._damaged.add(file)
@@ -240,6 +253,17 @@ class _Console(Watcher):
             print("hint: list all damaged files: covey tables verify TABLES", file=sys.stderr)
         if self._metrics:
             self._metrics.note_damaged(len(self._damaged))
+
+
+_TROUBLES = {
+    UnknownVaultKeyError.code: (
+        "the key file lacks its newest vault key",
+        "copy the collector's vault.key again, or make a reader of this machine: covey vault new-reader FILE",
+    ),
+    "missing": ("its manifest is not there", "check that the vault's disk is mounted; covey vault verify"),
+    RollbackError.code: ("the vault has an older manifest than before", "check the vault: covey vault verify"),
+}
+_TROUBLE = ("its manifest is damaged", "check the vault: covey vault verify")
 
 
 def _print_line(progress: Progress, lag: Lag | None) -> None:

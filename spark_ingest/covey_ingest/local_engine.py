@@ -51,8 +51,9 @@ def run_here(
         ConfigurationError: keys, vaults or tables are not as they should be, or another engine is at these tables.
         CoveyError: what the vaults or the tables met; start again, nothing is lost.
     """
-    vault_ids = source.open_all().ids
-    with _Workers(workers or os.cpu_count() or 1) as pool, opened_tables(location, vault_ids) as held:
+    vaults = source.open_all()
+    vaults.check_keys()
+    with _Workers(workers or os.cpu_count() or 1) as pool, opened_tables(location, vaults.ids) as held:
         options = source.settled(held.root / "covey-manifests", repairs.path_in(held.root))
         options = replace(options, home=held.home)
         _Follower(held, options, pool, ProgressReporter(watcher), stop or threading.Event()).follow(trigger_seconds)
@@ -194,6 +195,7 @@ class _Follower:
         """Plan the micro-batch so many after the last one, from an offset, and hand it to the workers."""
         began = time.monotonic()
         end = self._planner.next_offset(start, self._options.segments_per_trigger, self._options.bytes_per_trigger)
+        self._reporter.reached(end)
         if end == start:
             return None
         target = replace(self._tables.target, number=self._tables.done + after)

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covey_ingest.vault.offsets import Offset, nodes_of
+from covey_ingest.vault.offsets import Offset, Position, nodes_of
 
 if TYPE_CHECKING:
     from covey_ingest.committer.verifying import TableFile
@@ -52,6 +52,15 @@ class Lag:
 _PATIENCE_SECONDS = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class NodeTrouble:
+    """A node of a vault that is not followed any further for now: its readings so far stay, later ones wait."""
+
+    node: str
+    """Its id in hex; of a further vault after that vault's."""
+    code: str
+
+
 class Watcher:
     """Who is told how far an ingest has come. This one is deaf; others override what they want to hear."""
 
@@ -64,6 +73,9 @@ class Watcher:
     def damaged(self, file: TableFile) -> None:
         """A file of the tables was damaged by its disk."""
 
+    def troubled(self, trouble: NodeTrouble) -> None:
+        """A node of a vault is not followed; told once."""
+
 
 class ProgressReporter:
     """Reports each micro-batch at once, before the next is planned, and the lag when Spark reports it."""
@@ -72,6 +84,7 @@ class ProgressReporter:
         self._watcher = watcher
         self._written: Progress | None = None
         self._lag_known_upto = -1
+        self._troubles: set[NodeTrouble] = set()
         self._changed = threading.Condition()
 
     def written(self, progress: Progress) -> None:
@@ -94,6 +107,17 @@ class ProgressReporter:
         """Report a damaged file, if there is one."""
         if file is not None:
             self._watcher.damaged(file)
+
+    def reached(self, offset: Offset) -> None:
+        """Report which nodes an offset says are not followed, those that were not reported yet."""
+        found = {
+            NodeTrouble(node, trouble.partition(" ")[0])
+            for node in nodes_of(offset)
+            if (trouble := Position.of(offset, node).trouble)
+        }
+        for each in sorted(found - self._troubles, key=lambda each: each.node):
+            self._watcher.troubled(each)
+        self._troubles = found
 
     def finish(self) -> None:
         """Wait a little for the lag of the last micro-batch, which the listener is still to get."""

@@ -9,13 +9,15 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from covey.adapters.keys.vault_key_file import VaultKeyFile
+from covey.core.now import Now
 from covey_ingest.local_engine import run_here
 from covey_ingest.options import SourceOptions
 from covey_ingest.progress import Lag, Progress, Watcher
 from tests.outside.audit import audit
 from tests.outside.holdings import Holdings, Kind
 from tests.outside.vault import Vault
-from tests.spark.fleet import Collector
+from tests.spark.fleet import NOW_US, Collector
 
 
 class Recorder(Watcher):
@@ -90,3 +92,16 @@ def audited(tables: Path | str, collector: Collector, *expected: Kind) -> dict[s
     found = audit(holdings, [tables])
     assert {each.kind for each in found.findings} <= {*expected}, found.findings
     return dict(found.rows[str(tables)])
+
+
+def copied(collector: Collector, path: Path) -> Path:
+    """Do what `covey vault export-key` does."""
+    VaultKeyFile(path).write(VaultKeyFile(collector.key_file).read().copy())
+    return path
+
+
+def rotated(collector: Collector) -> None:
+    """Do what a collector does before it lands anything after a removal."""
+    now = Now(0, NOW_US)
+    collector.key = collector.keys().rotate([], now).newest
+    collector.keys().prepare([], now)

@@ -10,32 +10,18 @@ import pytest
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.app.telemetry.vault import new_reader
 from covey.core.ids import NoisePublic
-from covey.core.now import Now
 from covey.core.vault.key_file import VaultKeyReader
 from covey_ingest.queries.report import make_report
 from tests.outside.holdings import Kind
 from tests.spark.fleet import NOW_US, Author, Collector
-from tests.tables.ingesting import audited, ingest
-
-
-def _copy(collector: Collector, path: Path) -> Path:
-    """Do what `covey vault export-key` does."""
-    VaultKeyFile(path).write(VaultKeyFile(collector.key_file).read().copy())
-    return path
-
-
-def _rotate(collector: Collector) -> None:
-    """Do what a collector does before it lands anything after a removal."""
-    now = Now(0, NOW_US)
-    collector.key = collector.keys().rotate([], now).newest
-    collector.keys().prepare([], now)
+from tests.tables.ingesting import audited, copied, ingest, rotated
 
 
 @pytest.mark.slow
 def test_an_ingest_goes_on_across_rotations_or_says_what_it_lacks(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "vault")
     device = Author(collector, 1)
-    outside, removed = _copy(collector, tmp_path / "outside.key"), _copy(collector, tmp_path / "removed.key")
+    outside, removed = copied(collector, tmp_path / "outside.key"), copied(collector, tmp_path / "removed.key")
     file = VaultKeyFile(collector.key_file)
     reader = VaultKeyReader(NoisePublic(bytes.fromhex(new_reader(outside).public)))
     file.write(replace(file.read(), readers=(reader,)))
@@ -57,7 +43,7 @@ def test_an_ingest_goes_on_across_rotations_or_says_what_it_lacks(tmp_path: Path
     collector.land(device.measure(3))
     assert take_in() == {"own": 3, "given": 3, "not given": 3}
     for _ in range(2):
-        _rotate(collector)
+        rotated(collector)
         collector.land(device.measure(2))
     assert take_in() == {"own": 7, "given": 7, "not given": 3}
     report = make_report(str(readers["not given"][0]), NOW_US, None)
@@ -65,5 +51,5 @@ def test_an_ingest_goes_on_across_rotations_or_says_what_it_lacks(tmp_path: Path
     assert "covey vault new-reader" in str(report.sections["quarantine"])
 
     removed.unlink()
-    _copy(collector, removed)
+    copied(collector, removed)
     assert take_in() == {"own": 7, "given": 7, "not given": 7}

@@ -116,8 +116,9 @@ def run_on_spark(
         ConfigurationError: keys, vaults, tables or Java are not as they should be, or another engine writes the tables.
         CoveyError: what the vaults or the tables met; start again, nothing is lost.
     """
-    vault_ids = source.open_all().ids
-    with opened_tables(location, vault_ids) as held:
+    vaults = source.open_all()
+    vaults.check_keys()
+    with opened_tables(location, vaults.ids) as held:
         options = source.settled(held.root / "covey-manifests", repairs.path_in(held.root))
         session = spark or spark_session("covey tables")
         reporter = ProgressReporter(watcher)
@@ -189,6 +190,7 @@ class _Query:
         began = time.monotonic()
         try:
             end = self._end_of(batch_id)
+            self._reporter.reached(end)
             if end == self._tables.offset:  # a new query begins with a batch, whether there is anything or not
                 return
             written = self._written(messages)

@@ -99,6 +99,21 @@ class Vaults:
         """Return which vaults they are, in the order in which they were named."""
         return [reader.vault_id for reader in self._readers.values()]
 
+    def check_keys(self) -> None:
+        """Make sure that each key file is of the vault that it was named for; an empty place is any vault's.
+
+        Raises:
+            ConfigurationError: one is of another vault.
+        """
+        for prefix, reader in self._readers.items():
+            with suppress(StorageError):  # rule 3
+                if reader.is_elsewhere():
+                    place = self._places[prefix]
+                    raise ConfigurationError(
+                        f"the key file {place.key_file} belongs to another vault than the one at {place.vault}",
+                        hint="name the vault.key of that vault's collector, or a copy of it",
+                    )
+
     def place(self, name: str) -> VaultPlace:
         """Return where the vault of a node lies."""
         return self._places[self._prefix(name)]

@@ -101,6 +101,17 @@ class VaultReader:
         """Return the ids (hex) of all nodes that have a manifest."""
         return listed_nodes(self._store, self._keys.vault_id)
 
+    def is_elsewhere(self) -> bool:
+        """Say whether the store holds vaults, and this one is none of them: then it lists all that is there.
+
+        Raises:
+            StorageError: the store cannot be read.
+        """
+        if listed_nodes(self._store, self.vault_id):
+            return False
+        there = {key.split("/")[1] for key in self._store.keys("vaults/")}
+        return bool(there) and self.vault_id.hex() not in there
+
     def key_for(self, node: str, content: bytes) -> VaultKey:
         """Return the key of an object of a node, if need be from what the node shares with its readers.
 
