@@ -368,6 +368,13 @@ function checkHistory() {
       return [[held, found], [held.map(() => null), scenario.outcome]]
     })
   }
+  const listed = file.lines.manifests.map(raw => readManifest(hex(raw)))
+  for (const entry of file.lines.cases) {
+    count.one(entry.name, () => {
+      const history = new History(hex(file.group_id), { get: id => listed.find(each => each.hash === id) })
+      return [history.line(entry.author, entry.manifest).map(([level, device, since]) => [level, device, Number(since)]), entry.line]
+    })
+  }
   const readers = { OPERATIONS: readOperations, HISTORY_PULL: readHistoryPull }
   for (const entry of file.bodies) count.entry(entry, () => readers[entry.type](octets(entry, 'bytes')))
 }

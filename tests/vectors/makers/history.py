@@ -31,6 +31,7 @@ from tests.vectors.makers.cast import (
 )
 from tests.vectors.makers.groups import GENESIS, WITH_BOB, WITH_CAROL, WITHOUT_BOB
 from tests.vectors.makers.plans import SPEED
+from tests.vectors.makers.sponsors import lines
 
 _DOMAIN = b"covey/1 operation"
 _EPOCH = secret_id(seeded("epoch 1"))
@@ -309,5 +310,6 @@ def make() -> dict[str, Any]:
         "manifests": [manifest.raw.hex() for manifest in _MANIFESTS],
         "operations": [*_accepted(), *_refused()],
         "scenarios": _scenarios(),
+        "lines": lines(),
         "bodies": _bodies(),
     }
