@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.adapters.configuration_copy import keep_configuration, restore_configuration
 from covey.adapters.keys.key_file import read_secret, write_secret
 from covey.adapters.state_path import check_holds_device
 from covey.config.file import (
@@ -49,6 +50,28 @@ class ConfigurationFiles:
             StorageError: it cannot be written.
         """
         write_secret(self.path, config_text(values).encode())
+        self._keep_copy()
+
+    def restored(self) -> Config:
+        """Return the configuration, restored from its copy if a disk has damaged it; the copy then holds it.
+
+        Raises:
+            ConfigurationError: see `read_configuration`.
+        """
+        if self._has_copy:
+            restore_configuration(self.path)
+        config = self.config()
+        self._keep_copy()
+        return config
+
+    @property
+    def _has_copy(self) -> bool:
+        """Whether a copy is kept: not of a file elsewhere, which others look after."""
+        return self.path.parent == self.ordered_path.parent
+
+    def _keep_copy(self) -> None:
+        if self._has_copy:
+            keep_configuration(self.path)
 
     def config(self) -> Config:
         """Read and check the configuration.
@@ -137,3 +160,4 @@ class ConfigurationFiles:
         for key, value in changes.items():
             text = changed_text(text, key, value)
         write_secret(self.path, text.encode())
+        self._keep_copy()

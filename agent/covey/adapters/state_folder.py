@@ -2,7 +2,7 @@
 
     identity.key           the signing seed, mode 0600
     noise.keys             the noise secrets, mode 0600
-    *.copy                 copies of both and of vault.key, should a disk damage them
+    *.copy                 copies of these, of config.toml and of vault.key, should a disk damage them
     wiped                  the device was deleted; a new one is made at the next start
     config.toml            settings, mode 0600
     ordered.json           operators' settings, mode 0600

@@ -116,3 +116,6 @@ IDEMPOTENCY_KEY_LENGTH = 128
 QUARANTINED_MESSAGES = 1_000
 """Authentic messages that could not be used, kept for a person to look at; of more, the oldest of the device with the
 most goes."""
+
+MAXIMUM_CONFIGURATION_BYTES = 256 * KIB
+"""The copy of a configuration: a hundred sensors and doors are a tenth of that."""

@@ -70,7 +70,7 @@ def _ran_until_restart(
     folder: StateFolder, identity: Identity, roles: Callable[[Device], Sequence[AgentRole]], *, lands_telemetry: bool
 ) -> bool:
     restart = _Restart(Systemd())
-    with device_on(folder, identity, folder.configuration.config()) as device:
+    with device_on(folder, identity, folder.configuration.restored()) as device:
         commands = somebody_is_pinned(device) and device.config.operations.commands
         if not commands and device.store.commands.obeyed_groups():
             from covey.app.orders.command_role import end_obeying

@@ -35,11 +35,19 @@ def versions(_: Examined) -> Iterator[Seen]:
 
 def configuration(device: Examined) -> Iterator[Seen]:
     """Every file and variable that settings come from."""
+    from covey.adapters.configuration_copy import damaged_file
     from covey.app.device.settings import check_meanings
 
     device.configuration = device.folder.configuration.read()
     check_meanings(device.configuration)
-    yield ok(", ".join(str(path) for path in device.folder.configuration.files()))
+    aside = damaged_file(device.folder.configuration.path)
+    if aside.exists():
+        yield warning(
+            "config.toml was damaged, and restored from its copy",
+            f"compare it with {aside.name}, then delete that file; dmesg shows whether the disk fails",
+        )
+    else:
+        yield ok(", ".join(str(path) for path in device.folder.configuration.files()))
 
 
 def identity(device: Examined) -> Iterator[Seen]:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _OUR_FILES = (
     "agent.lock",
     "config.toml",
+    "config.toml.copy",
+    "config.toml.damaged",
     "identity.key",
     "identity.key.copy",
     "noise.keys",
