@@ -311,7 +311,7 @@ class Device:
         if deadline is not None:
             delay_us = min(delay_us, max(0, deadline - self._clock.monotonic_us()))
         self._check_busy(delay_us, idle=not events and published == self._published())
-        self.wake(max(self._pause_us, delay_us))
+        self.wake(0 if self._events else max(self._pause_us, delay_us))  # the turn itself may end a connection
 
     @property
     def _poll_us(self) -> int:

@@ -4,7 +4,8 @@ Ann's and ben's links are metered, the collector's is not. The network counts wh
 does: every byte in both directions, with topics, TLS, TCP, pings, and connections that fail. The devices' own books are
 not asked. It checks, as it happens:
 
-1. No budget is exceeded, in no day or month of the device's clock.
+1. No budget is exceeded, in no day or month of the device's clock. A day begins when the clock passes midnight by
+   itself, once: a clock that is set ends no day, and one that is set back passes some midnights twice.
 2. Readings leave the reserve alone, and stay within what has passed of a month.
 3. Nothing urgent waits where a reading goes, or where a window ends; an alarm opens a window at once.
 4. A window ends: after its longest time, and not while something moves.
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -39,7 +39,13 @@ from covey.core.settings.states import ReportedSetting, SettingState
 from covey.core.telemetry.batch import Alarm
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import LocalError
-from covey.limits.link import WINDOW_COST_BYTES, WINDOW_QUIET_US, WINDOW_US_MAX
+from covey.limits.link import (
+    BUDGET_GRANTED_BYTES,
+    BUDGET_GRANTED_PART,
+    WINDOW_COST_BYTES,
+    WINDOW_QUIET_US,
+    WINDOW_US_MAX,
+)
 from covey.ports import Delivered, PublishRefusal, RelayDown
 from tests.fleet import NodeMaker
 from tests.sim.agenda import MINUTE, SECOND
@@ -63,11 +69,15 @@ _MQTT_BYTES, _PUBACK_BYTES, _TLS_BYTES, _SEGMENT_BYTES, _HEADERS = 10, 4, 22, 1_
 _OPENING = WireBytes(tcp=300, connections=1)
 _ENDING = WireBytes(mqtt=64, tls=64, tcp=360)
 """What `ConnectionMeter` notes of both, which the network exhausts at worst."""
+_FAILED_BYTES, _FAILED_TLS_BYTES = 400, 6_000
+"""What a device assumes that a connection has cost which did not come about, as `docs/how-to/metered.md` says."""
 _PATIENCE_US = 20 * DAY
 _SMALL_BYTES, _SMALL_US = 15_000, 3 * DAY
 """A day's budget that need not pay for what waits, and how long such a world goes on."""
 _EXHAUSTED_US = MINUTE
 _URGENT_BYTES = WINDOW_COST_BYTES + 1_000
+_SHORTEST_DAY_US = 22 * HOUR
+"""Between two midnights of a clock that is set by an hour at most, whichever way, and by whole days."""
 _SLACK_BYTES = 2_000
 """What a device's own count may differ by, for what was carried between two looks."""
 
@@ -236,6 +246,7 @@ class MeteredLink(Link):
         if self._world.happens(self.device.meter.fails):
             tls = self._world.random.choice((0, 2_000, 5_000))
             self.device.count(WireBytes(tls=tls, tcp=300))
+            self.device.assumes(_FAILED_BYTES + bool(tls) * _FAILED_TLS_BYTES - tls - 300)
             failed(meter, encrypted=bool(tls))
             self._world.trace(self.device.name, "cannot connect")
             self.device.trouble_us = self._world.agenda.now_us
@@ -247,6 +258,7 @@ class MeteredLink(Link):
         self._count(
             WireBytes(mqtt=200, tls=self.device.meter.connection * 3 // 4, tcp=self.device.meter.connection // 4)
         )
+        self._look()
         self._world.trace(self.device.name, "connects")
         super()._connect(generation)
         self._connected_us = self._traffic_us = self._world.agenda.now_us
@@ -368,14 +380,16 @@ class MeteredDevice(Device):
     schedule: ConnectSchedule | None = None
     wire: WireMeter
     opened_us = trouble_us = 0
+    _today = _this_month = _assumed_today = _assumed_this_month = 0
+    """Bytes that the network has carried, and those that the device counts in addition: it has to assume the worst."""
 
     def equip(self, meter: Meter | None) -> None:
         """Give it a meter, before it starts."""
         for link in self.links:
             assert isinstance(link, MeteredLink)
             link.device = self
-        self.days: Counter[int] = Counter()
-        self.months: Counter[tuple[int, int]] = Counter()
+        self._date = self._clock.wall_us() // DAY
+        self._began_us = self._midnight_us
         if meter is None:
             self._nodes = NodeMaker(self.identity, self.world.random, collects=True)
             return
@@ -422,6 +436,8 @@ class MeteredDevice(Device):
 
     def _vanish(self) -> None:
         self.trouble_us = self.world.agenda.now_us
+        if self.budget is not None:
+            self.assumes(WINDOW_COST_BYTES + max(BUDGET_GRANTED_BYTES, self.budget.bytes_a_day // BUDGET_GRANTED_PART))
         super()._vanish()
 
     def quiet(self) -> bool:
@@ -483,9 +499,9 @@ class MeteredDevice(Device):
 
     def count(self, wire: WireBytes) -> None:
         """Count what was carried for it, and check its budget (rule 1)."""
-        day = self._clock.wall_us() // DAY
-        self.days[day] += wire.total
-        self.months[month_of(day)] += wire.total
+        self._pass_midnight()
+        self._today += wire.total
+        self._this_month += wire.total
         if self.schedule is not None:
             lasted_us = self.world.agenda.now_us - self.opened_us
             check(lasted_us <= self._longest_us + MINUTE, f"a window of {self.name} does not end")
@@ -495,15 +511,46 @@ class MeteredDevice(Device):
 
     def spent(self) -> int:
         """Return what this day or month has cost, as the network counted."""
+        self._pass_midnight()
+        return self._this_month if self.budget is not None and self.budget.monthly else self._today
+
+    @property
+    def _midnight_us(self) -> int:
+        """When its clock passed midnight, if nobody has set it since."""
+        return self.world.agenda.now_us - self._clock.wall_us() % DAY
+
+    def _pass_midnight(self) -> None:
         day = self._clock.wall_us() // DAY
-        monthly = self.budget is not None and self.budget.monthly
-        return self.months[month_of(day)] if monthly else self.days[day]
+        if day > self._date and self._midnight_us >= self._began_us + _SHORTEST_DAY_US:
+            self._began_us = self._midnight_us
+            self._today = self._assumed_today = 0
+            if month_of(day) != month_of(self._date):
+                self._this_month = self._assumed_this_month = 0
+        self._date = day
+
+    def jump_clock(self, by_us: int) -> None:
+        """Set the wall clock wrong; what a correction may be is time that passes, as for a process that did not run."""
+        self._pass_midnight()
+        step_us = by_us - self.skew_us
+        super().jump_clock(by_us)
+        if self.alive and not 0 < step_us <= HOUR:
+            self._date = self._clock.wall_us() // DAY
+        self.wake(0)
+
+    def assumes(self, size: int) -> None:
+        """Note that the device counts so much more than was carried: it cannot know what failed or was cut off."""
+        self._pass_midnight()
+        self._assumed_today += size
+        self._assumed_this_month += size
 
     def affords(self, size: int) -> bool:
         """Say whether something urgent of that size may still go; of a clock that is set nobody here knows it."""
-        if self.world.metered.jumps and self.budget is not None:
+        if self.budget is None:
+            return True
+        if self.world.metered.jumps:
             return False
-        return self.budget is None or self.spent() + size <= self.budget.bytes - self.budget.margin
+        assumed = self._assumed_this_month if self.budget.monthly else self._assumed_today
+        return self.spent() + assumed + size <= self.budget.bytes - self.budget.margin
 
     def sent(self, outgoing: Outgoing) -> None:
         """Check what goes (rules 2 and 3)."""
@@ -658,8 +705,9 @@ class MeteredWorld(World):
         device.wake(0)
 
     def _jump_clock(self) -> None:
-        device = self.random.choice(self.devices[:2])
-        device.jump_clock(self.random.choice((-2 * DAY, -HOUR, 0, HOUR, 2 * DAY)))
+        device, by_us = self.random.choice(self.devices[:2]), self.random.choice((-2 * DAY, -HOUR, 0, HOUR, 2 * DAY))
+        device.wake(0)  # it looks at its clock four times a second
+        self.agenda.after(1, lambda: device.jump_clock(by_us))
 
 
 def run_metered(seed: int, trace: Callable[[str], None] | None = None) -> Summary:

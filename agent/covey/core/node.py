@@ -354,7 +354,7 @@ class Node:
 
     def sent(self, outgoing: Outgoing, now: Now, relay: str = "") -> None:
         """Note that a relay took an envelope."""
-        self.state.traffic.count(kind_of_outgoing(outgoing), len(outgoing.envelope))
+        self.state.traffic.count_sent(kind_of_outgoing(outgoing), len(outgoing.envelope))
         if outgoing.entry is None:
             return
         if outgoing.entry.sends == 0:

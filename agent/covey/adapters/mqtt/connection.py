@@ -521,6 +521,8 @@ class Connection:
         most = self._posted.open()
         overhead = publish_bytes(self._inbox_bytes(), most) - most
         payload_bytes_max = max(0, min(self._settings.payload_bytes_max, most - overhead))
+        if self._meter is not None:
+            self._meter.look()  # a budget counts what the connection has cost before anything goes over it
         self._deliver(ServerUp(self._session_present, payload_bytes_max, most))
 
     def _on_unsubscribe(

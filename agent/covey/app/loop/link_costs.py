@@ -6,6 +6,8 @@ power cut loses no byte, and a commit is rare. What a connection costs is grante
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.core.link.budget import URGENT_WINDOW, WINDOW
@@ -30,14 +32,27 @@ if TYPE_CHECKING:
     from covey.core.now import Now
 
 _CONDITION = "link cost"
-_CARRYING_BYTES = 200
-"""Topic, TLS record, headers, and the relay's answer with its own."""
+_CARRYING_BYTES = 300
+"""Topic, TLS record, headers, and the relay's answer with its own, at most: over IPv6, and without a topic alias."""
+_ANSWERING_BYTES = 170
+"""The answer to a delivery with its headers, and their acknowledgement. The delivery was on the wire before."""
 _SEEN_US = 500_000
-"""By then adapters have noted what a connection has cost to open."""
+"""After the first connection: by then those to other relays are open, too, or cannot be opened now."""
 _STILL_US = 2_000_000
 """What was handed over so long ago is on the wire, or was lost with a connection."""
 _ENDING_BYTES = 2_000
 """The last beat and the end of the connections come after the last note."""
+
+
+@dataclass(slots=True)
+class _Unseen:
+    """Envelopes that were sent or received in one turn."""
+
+    at_us: int
+    envelopes: int
+    """Their bytes."""
+    left: int
+    """What is still to come on the wire for them."""
 
 
 def noted_costs(store: SqliteStore, now: Now) -> CostLedger:
@@ -69,14 +84,16 @@ class LinkCosts:
         self._look_us = self._noted_us = now.monotonic_us
         self._traffic = Traffic()
         """The node's."""
-        self._unseen = 0
-        """Bytes of envelopes with what carries them that were not seen on the wire yet."""
+        self._unseen = deque[_Unseen]()
+        """What is still to come on the wire, oldest first."""
         self._moved_us = now.monotonic_us
         self._prepaid = 0
-        """What a window is expected to cost and has not yet; 0 once its connection has been seen on the wire."""
-        self._connected_us: int | None = None
+        """What connections are expected to cost to open and have not yet; 0 once they are open."""
+        self._awaited = 0
+        """How many connections are still to be opened."""
+        self._opened_us: int | None = None
         self._ahead = 0
-        """Bytes of envelopes that were handed over, and not seen on the wire yet."""
+        """Bytes of envelopes that are in the ledger and not on the wire yet, or in it a second time as MQTT's."""
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Count once a second, with a budget at each turn."""
@@ -99,7 +116,13 @@ class LinkCosts:
         """Grant what a window of so many connections costs, before it opens."""
         if self._budget is not None:
             self._note(now, connections * WINDOW_COST_BYTES)
-            self._prepaid, self._connected_us = connections * WINDOW_COST_BYTES, None
+            self._prepaid, self._awaited, self._opened_us = connections * WINDOW_COST_BYTES, connections, None
+
+    def tries_again(self, now: Now, connections: int = 1) -> None:
+        """Grant what further connections of a window cost, if the last ones have used most of what was granted."""
+        granted = self._ledger.granted - self._ledger.bytes_this_month - self._uncounted
+        if granted < connections * WINDOW_COST_BYTES * 4 // 5:
+            self.opens(now, connections)
 
     def may_spend(self, kind: str, size: int, now: Now) -> bool:
         """Say whether a message of a kind may go now, with what carries it: it waits otherwise."""
@@ -109,7 +132,8 @@ class LinkCosts:
     @property
     def _uncounted(self) -> int:
         """What is under way, and not in the ledger yet."""
-        return max(0, self._unseen - self._ahead) + _with_overhead(self._traffic)
+        unseen = sum(each.left for each in self._unseen)
+        return max(0, unseen - self._ahead) + _to_come(self._traffic)
 
     @property
     def exhausted(self) -> bool:
@@ -122,12 +146,10 @@ class LinkCosts:
         return self._budget is None or self._budget.may_spend(kind, cost, self._ledger, now)
 
     def _see_connection(self, node: Node, now: Now) -> None:
-        """Let a window cost what it does, once its connection was on the wire for a look or two."""
-        if not node.state.windows.is_connected:
-            self._connected_us = None
-        elif self._connected_us is None:
-            self._connected_us = now.monotonic_us
-        elif now.monotonic_us >= self._connected_us + _SEEN_US:
+        """Let a window cost what it does, once its connections are open."""
+        if self._opened_us is None or not node.state.windows.is_connected:
+            return
+        if not self._awaited or now.monotonic_us >= self._opened_us + _SEEN_US:
             self._prepaid = 0
 
     def stop(self, node: Node, now: Now) -> None:
@@ -143,19 +165,42 @@ class LinkCosts:
     def _count(self, node: Node, now: Now) -> None:
         self._ledger.roll(now)
         self._traffic, wire = node.state.traffic, self._meter.take()
-        if self._traffic.envelopes or wire.total:
+        if self._traffic.bytes or wire.total:
             self._moved_us = now.monotonic_us
-        self._unseen = max(0, self._unseen + _with_overhead(self._traffic) - wire.total)
+        if wire.connections:
+            self._awaited = max(0, self._awaited - wire.connections)
+            self._opened_us = now.monotonic_us if self._opened_us is None else self._opened_us
+        opening = min(self._prepaid, wire.total)  # what a connection costs comes before its envelopes
+        self._prepaid -= opening
+        if self._traffic.bytes:
+            sizes = self._traffic.bytes.total(), _to_come(self._traffic)
+            self._unseen.append(_Unseen(now.monotonic_us, *sizes))
         envelopes = self._traffic.take()
         self._ahead += envelopes.total() - wire.mqtt
         rest, self._ahead = max(0, -self._ahead), max(0, self._ahead)
-        if not self._ahead or now.monotonic_us >= self._moved_us + _STILL_US:
-            self._unseen = 0
+        self._see(wire.total - opening, now)
         self._ledger.add(envelopes)
         self._ledger.add({MQTT: rest, TLS: wire.tls, TCP: wire.tcp})
-        self._prepaid = max(0, self._prepaid - envelopes.total() - rest - wire.tls - wire.tcp)
         if self._budget is not None:
             self._meter.allow(self._budget.left(self._ledger))
+
+    def _see(self, carried: int, now: Now) -> None:
+        """Forget what so many bytes on the wire have carried, and what has gone with less than is assumed at most."""
+        unseen = self._unseen
+        while carried and unseen:
+            seen = min(carried, unseen[0].left)
+            unseen[0].left -= seen
+            carried -= seen
+            if not unseen[0].left:
+                unseen.popleft()
+        still = now.monotonic_us >= self._moved_us + _STILL_US
+        newer = sum(each.envelopes for each in unseen)
+        while unseen:
+            newer -= unseen[0].envelopes
+            old = now.monotonic_us >= unseen[0].at_us + _STILL_US
+            if not still and not (old and newer >= self._ahead):  # what is not on the wire yet may be among the old
+                break
+            unseen.popleft()
 
     def _note(self, now: Now, chunk: int) -> None:
         ledger = self._ledger
@@ -165,6 +210,8 @@ class LinkCosts:
         self._noted_bytes, self._noted_us = ledger.bytes_this_month, now.monotonic_us
 
 
-def _with_overhead(traffic: Traffic) -> int:
-    """Return what envelopes cost with what carries them."""
-    return traffic.bytes.total() + traffic.envelopes * _CARRYING_BYTES
+def _to_come(traffic: Traffic) -> int:
+    """Return what is still to come on the wire for envelopes: those that were sent, with what carries them, and answers
+    to those that were received.
+    """
+    return traffic.sent_bytes + traffic.sent * _CARRYING_BYTES + traffic.received * _ANSWERING_BYTES

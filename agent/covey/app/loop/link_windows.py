@@ -6,7 +6,8 @@ Other processes of this device read when the next one begins (`NEXT_WINDOW`), an
 1. No window opens that the budget does not pay for, not even the one of a start. A regular one is passed over; one that
    was asked for, or that something urgent waits for, may use the reserve. What was asked for and is not paid for opens
    as soon as it is.
-2. A window's cost is noted before it opens (`LinkCosts.opens`), so that power cuts do not hide connections.
+2. A window's cost is noted before it opens (`LinkCosts.opens`), and again before another attempt where a connection
+   failed or was lost, so that power cuts do not hide connections.
 3. A window ends at once when nothing more may be spent.
 """
 
@@ -95,6 +96,8 @@ class LinkWindows:
             else:
                 self._relays.rest()
             self._is_open = windows.is_open
+        elif windows.is_open and not node.state.windows.is_connected and self._pays_urgently(now):
+            self._costs.tries_again(now, len(self._relays.names))
         self._note(0 if windows.is_open else now.wall_us + windows.next_us(now) - now.monotonic_us, now)
         return max(windows.next_deadline(now, awaits_answer=awaits), now.monotonic_us + _LOOK_US)
 

@@ -59,19 +59,28 @@ def kind_of(message_type: MessageType | None) -> str:
 
 @dataclass(slots=True)
 class Traffic:
-    """Bytes of envelopes by kind, sent or received, since they were taken last, and how many envelopes those were."""
+    """Bytes of envelopes by kind, since they were taken last, and how many were sent and received."""
 
     bytes: Counter[str] = field(default_factory=Counter)
-    envelopes: int = 0
+    sent: int = 0
+    sent_bytes: int = 0
+    received: int = 0
 
-    def count(self, kind: str, size: int) -> None:
-        """Add the envelope of a message."""
+    def count_sent(self, kind: str, size: int) -> None:
+        """Add the envelope of a message that was handed to a relay."""
         self.bytes[kind] += size
-        self.envelopes += 1
+        self.sent += 1
+        self.sent_bytes += size
+
+    def count_received(self, kind: str, size: int) -> None:
+        """Add the envelope of a message that a relay has delivered."""
+        self.bytes[kind] += size
+        self.received += 1
 
     def take(self) -> Counter[str]:
         """Return what was counted, and begin again."""
-        taken, self.bytes, self.envelopes = self.bytes, Counter(), 0
+        taken, self.bytes = self.bytes, Counter()
+        self.sent = self.sent_bytes = self.received = 0
         return taken
 
 

@@ -264,7 +264,7 @@ class Receiver:
             opened = self._open(raw, now)
             payer = opened.message.author
             if carrier is None and not kept:
-                self._traffic.count(kind_of(opened.message.type), len(raw))
+                self._traffic.count_received(kind_of(opened.message.type), len(raw))
             reception = self._take(opened, carrier, now, kept=kept)
             tokens = NEWS_TOKENS if reception.useful else WORTHLESS_TOKENS
         except RemoteError as error:

@@ -155,6 +155,20 @@ def test_a_power_cut_in_a_connection_hides_nothing_of_it(metered: Callable[..., 
     assert not agent.costs.may_spend(CONTROL, DAILY.bytes - DAILY.margin - WINDOW_COST_BYTES, agent.now)
 
 
+def test_a_power_cut_hides_nothing_of_a_connection_that_replaces_a_lost_one(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY)
+    node = agent.device.node
+    assert agent.turn()
+    agent.meter.note(WireBytes(tls=3_000, connections=1))
+    node.connected(agent.now)
+    assert agent.turn(1_000_000)
+    node.connection_lost()
+    assert agent.turn(1_000_000)
+    agent.start()  # the power fails while it connects again
+    left = DAILY.bytes - DAILY.margin - 3_000 - WINDOW_COST_BYTES
+    assert not agent.costs.may_spend(CONTROL, left, agent.now)
+
+
 def test_what_a_connection_costs_is_paid_before_it_is_seen(metered: Callable[..., Metered]) -> None:
     agent = metered(DAILY, 70_000)
     assert agent.turn()
@@ -165,18 +179,51 @@ def test_what_a_connection_costs_is_paid_before_it_is_seen(metered: Callable[...
 
 
 def test_envelopes_count_with_what_carries_them_until_they_are_on_the_wire(metered: Callable[..., Metered]) -> None:
-    agent = metered(DAILY, 40_000)
+    agent = metered(DAILY, 30_000)
     traffic = agent.device.node.state.traffic
     agent.costs.turn(agent.device.node, agent.now)
     for _ in range(100):
-        traffic.count(READINGS, 150)
-    assert agent.costs.may_spend(READINGS, 4_700, agent.now)
-    assert not agent.costs.may_spend(READINGS, 5_000, agent.now)
-    agent.costs.turn(agent.device.node, agent.now)
-    assert not agent.costs.may_spend(READINGS, 5_000, agent.now)
+        traffic.count_sent(READINGS, 150)
+    for _ in range(2):
+        assert agent.costs.may_spend(READINGS, 4_700, agent.now)
+        assert not agent.costs.may_spend(READINGS, 4_701, agent.now)
+        agent.costs.turn(agent.device.node, agent.now)
     agent.meter.note(WireBytes(mqtt=16_000, tls=1_000, tcp=3_000))
     agent.costs.turn(agent.device.node, agent.now)
-    assert agent.costs.may_spend(READINGS, 19_000, agent.now)
+    assert agent.costs.may_spend(READINGS, 4_700, agent.now)
+    assert not agent.costs.may_spend(READINGS, 4_701, agent.now), "the answers may still come"
+    later = Now(agent.now.monotonic_us + 2_000_000, agent.now.wall_us + 2_000_000)
+    agent.costs.turn(agent.device.node, later)
+    assert agent.costs.may_spend(READINGS, 29_700, later)
+
+
+def test_the_envelopes_of_a_connection_cost_more_than_the_connection(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 70_000)
+    assert agent.turn()
+    agent.device.node.state.traffic.count_sent(READINGS, 4_000)
+    agent.costs.turn(agent.device.node, agent.now)
+    assert agent.costs.may_spend(READINGS, 400, agent.now)
+    assert not agent.costs.may_spend(READINGS, 401, agent.now)
+
+
+def test_a_connection_that_is_open_costs_what_it_did(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 70_000)
+    assert agent.turn()
+    agent.meter.note(WireBytes(tls=1_500, connections=1))
+    agent.device.node.connected(agent.now)
+    agent.costs.turn(agent.device.node, agent.now)
+    assert agent.costs.may_spend(READINGS, 8_200, agent.now)
+    assert not agent.costs.may_spend(READINGS, 8_201, agent.now)
+
+
+def test_a_delivery_was_on_the_wire_and_its_answer_is_still_to_come(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 50_000)
+    agent.meter.note(WireBytes(mqtt=20_000))
+    agent.costs.turn(agent.device.node, agent.now)
+    for _ in range(10):
+        agent.device.node.state.traffic.count_received(READINGS, 100)
+    assert agent.costs.may_spend(READINGS, 8_000, agent.now)
+    assert not agent.costs.may_spend(READINGS, 8_001, agent.now)
 
 
 def test_a_window_ends_when_nothing_more_may_be_spent(metered: Callable[..., Metered]) -> None:
