@@ -27,6 +27,11 @@ from covey.app.loop.link_costs import LinkCosts
 from covey.app.loop.link_windows import LinkWindows, ask_for_window
 from covey.app.loop.relays import Relays
 from covey.app.loop.runtime import AgentRole, Runtime
+from covey.core.history.bodies import Note
+from covey.core.history.kinds import ORDER_KINDS
+from covey.core.history.messages import OperationBundle
+from covey.core.history.operation import read_operation
+from covey.core.history.orders import SettingOrder
 from covey.core.ids import OperationId, Place
 from covey.core.link.budget import Budget, link_budget
 from covey.core.link.connect_windows import ConnectSchedule, ConnectWindows, connect_schedule
@@ -35,6 +40,7 @@ from covey.core.link.queued import Lane
 from covey.core.link.sealer import Outgoing
 from covey.core.node import Node, purpose_of
 from covey.core.now import Now
+from covey.core.orders.selector import EVERYBODY
 from covey.core.settings.states import ReportedSetting, SettingState
 from covey.core.telemetry.batch import Alarm
 from covey.core.wire.message import MessageType, read_message
@@ -108,6 +114,8 @@ class MeteredPlan:
     alarms: int
     blobs: int
     jumps: bool
+    writes: bool
+    """Whether devices give orders and post notes."""
 
 
 def draw_metered(source: random.Random) -> MeteredPlan:
@@ -154,7 +162,8 @@ def draw_metered(source: random.Random) -> MeteredPlan:
     )
     batches = round(4 * math.pow(12, source.random()))
     return MeteredPlan(
-        plan, (meter(), meter()), days, batches, source.randint(0, 6), source.randint(0, 5), source.randint(0, 4), jumps
+        *(plan, (meter(), meter()), days, batches, source.randint(0, 6), source.randint(0, 5), source.randint(0, 4)),
+        *(jumps, source.random() < 0.5),
     )
 
 
@@ -484,6 +493,16 @@ class MeteredDevice(Device):
 
         self.world.agenda.after(3 * MINUTE, look)
 
+    def order(self, number: int) -> None:
+        """Give an order to the group, or post a note."""
+
+        def work(store: SimStore, node: Node, now: Now) -> None:
+            body = SettingOrder(EVERYBODY, f"s{number}", number) if number % 2 else Note("text/plain", b"%d" % number)
+            with store.transaction():
+                node.history.write(self.world.group_id, body, now)
+
+        self.in_another_process(work)
+
     def report(self, number: int) -> None:
         """Report a setting to the collector, as an order has it do."""
 
@@ -570,18 +589,19 @@ class MeteredDevice(Device):
         first, last = month_begins(day), month_ends(day)
         return share * min(last - first, day - first + 2) // (last - first)
 
-    def waits_urgently(self) -> list[str]:
-        """Return what of control messages and alarms has never gone, though its recipient answers."""
+    def waits_urgently(self, *lanes: Lane) -> list[str]:
+        """Return what of control messages, alarms and orders has never gone, though its recipient answers."""
         assert self._runtime is not None
         windows, found = self._runtime.node.state.windows, []
         for recipient in self.store.outbox.recipients():
-            for lane in (Lane.CONTROL, Lane.ALARM):
+            for lane in lanes or (Lane.CONTROL, Lane.ALARM):
                 link = windows._of_lane(lane).get((recipient, lane))
                 if link is not None and link.retries:
                     continue
-                for place, _ in self.store.outbox.queued(recipient, Place(0), 8, 100_000, lane=lane):
+                for place, raw in self.store.outbox.queued(recipient, Place(0), 8, 100_000, lane=lane):
                     entry = None if link is None else link._window.get(place)
-                    if link is None or entry is None or not entry.sends:
+                    waits = link is None or entry is None or not entry.sends
+                    if waits and (lane is not Lane.HISTORY or is_order(raw)):
                         found.append(f"{lane.name} {place}")
         return found
 
@@ -604,7 +624,14 @@ class MeteredDevice(Device):
         still_us = now_us - link._traffic_us
         check(still_us >= WINDOW_QUIET_US - turn_us, f"a window of {self.name} ends while something moves")
         if now_us - link._connected_us > 10 * SECOND:
-            check(not self.waits_urgently(), f"a window of {self.name} ends before something urgent has gone")
+            waits = self.waits_urgently(Lane.CONTROL, Lane.ALARM, Lane.HISTORY)
+            check(not waits, f"a window of {self.name} ends before something urgent has gone: {waits}")
+
+
+def is_order(raw: bytes) -> bool:
+    """Say whether a message of the history carries an order."""
+    operations = OperationBundle.from_wire(read_message(raw, verify=False).body).operations
+    return any(read_operation(each, verify=False).kind in ORDER_KINDS for each in operations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -699,6 +726,8 @@ class MeteredWorld(World):
     def _order(self, device: MeteredDevice) -> None:
         self._reports += 1
         device.report(self._reports)
+        if self.metered.writes:
+            device.order(self._reports)
 
     def _say(self, device: MeteredDevice) -> None:
         device.pending.append(Action(self._next()[1], telemetry=False))

@@ -136,7 +136,7 @@ class VaultStore:
         check(key in self._objects, "a manifest lists a segment that is not there")
         content = self._objects[key]
         raws = [record.message for record in documents.open_segment(self._key_of(content), node, entry, content)]
-        return [raw for raw in raws if record_kind(raw) is not RecordKind.MANIFEST]
+        return [raw for raw in raws if record_kind(raw) is RecordKind.MESSAGE]
 
     def _key_of(self, content: bytes) -> VaultKey:
         return self._world.vault_keys.content.ring().for_object(content)

@@ -27,8 +27,9 @@ from covey.core.content.secrets import EpochSecrets
 from covey.core.crypto import Identity
 from covey.core.ephemeral.messages import EphemeralMessages
 from covey.core.events import Event
+from covey.core.history.urgency import is_urgent
 from covey.core.ids import DeviceKey, GroupId, Place
-from covey.core.link.costs import ALARMS, RESENDS, kind_of
+from covey.core.link.costs import ALARMS, CONTROL, HISTORY, RESENDS, kind_of
 from covey.core.link.queued import Lane
 from covey.core.link.sealer import Outgoing
 from covey.core.link.send_window import InFlight, Jitter
@@ -298,6 +299,10 @@ class Node:
                 said = self._routing.unsequenced(self.groups, device, MessageType.MAILBOX, body, now, heads=group_id)
                 yield from (replace(each, lifetime_s=CONTENT_EXPIRY_S) for each in said)
 
+    def pass_over(self) -> None:
+        """Have `envelopes_to_send` continue with another window than that of the last envelope."""
+        self._sender.pass_over()
+
     def _resent(self, outgoing: Outgoing, now: Now) -> Outgoing:
         """Let a relay keep a resend until the next one only: a recipient that sleeps would get, and pay, all of them.
 
@@ -473,6 +478,9 @@ def kind_of_outgoing(outgoing: Outgoing) -> str:
 
 def purpose_of(outgoing: Outgoing) -> str:
     """Return the kind of an envelope's message, whether or not it went before."""
-    if outgoing.entry is None:
+    entry = outgoing.entry
+    if entry is None:
         return kind_of(outgoing.kind)
-    return ALARMS if outgoing.entry.lane is Lane.ALARM else kind_of(type_of(outgoing.entry.message))
+    if entry.lane is Lane.HISTORY and type_of(entry.message) is MessageType.OPERATIONS:
+        return CONTROL if is_urgent(entry.message) else HISTORY
+    return ALARMS if entry.lane is Lane.ALARM else kind_of(type_of(entry.message))

@@ -88,6 +88,9 @@ BUNDLE_OPERATIONS = 256
 """Operations of one message that are sent, and taken; what does not fit is asked for. A Pi verifies so many in a
 twelfth of a second."""
 
+URGENT_HISTORY_BYTES = 16_384
+"""The longest message with orders of others that may use what a budget reserves for orders: some dozens of orders."""
+
 BUNDLE_OPERATION_BYTES = 256 * KIB
 """The same in bytes, one operation at least."""
 

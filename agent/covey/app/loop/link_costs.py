@@ -118,7 +118,7 @@ class LinkCosts:
             self._note(now, connections * WINDOW_COST_BYTES)
             self._prepaid, self._awaited, self._opened_us = connections * WINDOW_COST_BYTES, connections, None
 
-    def tries_again(self, now: Now, connections: int = 1) -> None:
+    def reconnects(self, now: Now, connections: int = 1) -> None:
         """Grant what further connections of a window cost, if the last ones have used most of what was granted."""
         granted = self._ledger.granted - self._ledger.bytes_this_month - self._uncounted
         if granted < connections * WINDOW_COST_BYTES * 4 // 5:
@@ -184,13 +184,13 @@ class LinkCosts:
         if self._budget is not None:
             self._meter.allow(self._budget.left(self._ledger))
 
-    def _see(self, carried: int, now: Now) -> None:
+    def _see(self, seen_bytes: int, now: Now) -> None:
         """Forget what so many bytes on the wire have carried, and what has gone with less than is assumed at most."""
         unseen = self._unseen
-        while carried and unseen:
-            seen = min(carried, unseen[0].left)
-            unseen[0].left -= seen
-            carried -= seen
+        while seen_bytes and unseen:
+            covered = min(seen_bytes, unseen[0].left)
+            unseen[0].left -= covered
+            seen_bytes -= covered
             if not unseen[0].left:
                 unseen.popleft()
         still = now.monotonic_us >= self._moved_us + _STILL_US

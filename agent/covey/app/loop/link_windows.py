@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from covey.core.history.urgency import is_urgent
 from covey.core.ids import Place
 from covey.core.link.queued import Lane
+from covey.limits.link import LINK_WINDOW_BYTES, LINK_WINDOW_HISTORY_MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +99,7 @@ class LinkWindows:
                 self._relays.rest()
             self._is_open = windows.is_open
         elif windows.is_open and not node.state.windows.is_connected and self._pays_urgently(now):
-            self._costs.tries_again(now, len(self._relays.names))
+            self._costs.reconnects(now, len(self._relays.names))
         self._note(0 if windows.is_open else now.wall_us + windows.next_us(now) - now.monotonic_us, now)
         return max(windows.next_deadline(now, awaits_answer=awaits), now.monotonic_us + _LOOK_US)
 
@@ -112,9 +114,10 @@ class LinkWindows:
     def _waits_urgently(self) -> bool:
         outbox = self._store.outbox
         return any(
-            outbox.queued(recipient, Place(0), 1, 1, lane=lane)
+            outbox.queued(recipient, Place(0), 1, 1, lane=Lane.CONTROL)
+            or outbox.queued(recipient, Place(0), 1, 1, lane=Lane.ALARM)
+            or any(is_urgent(raw) for _, raw in outbox.queued(recipient, Place(0), *_HISTORY, lane=Lane.HISTORY))
             for recipient in outbox.recipients()
-            for lane in (Lane.CONTROL, Lane.ALARM)
         )
 
     def _note(self, next_us: int, now: Now) -> None:
@@ -128,6 +131,7 @@ class LinkWindows:
         return self._store.conditions.values().get(_ASKED, ("", 0))
 
 
+_HISTORY = LINK_WINDOW_HISTORY_MESSAGES, LINK_WINDOW_BYTES
 _LOOK_US = 250_000
 """Between two looks while something holds a window open."""
 _NOTED_US = 60_000_000

@@ -30,6 +30,7 @@ from covey.core.events import (
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.policy import Action
 from covey.core.ids import DeviceKey, device_name, labelled_name
+from covey.core.link.queued import Lane
 from covey.core.link.sealer import Outgoing
 from covey.core.link.send_window import InFlight
 from covey.core.link.state import LinkState
@@ -77,6 +78,9 @@ _TURN_EVENTS = 512
 _STALLED_US = 120_000_000
 """Connected, with something to send, and nothing moves for so long: twice the relay's keep-alive, which ends a
 connection that is merely dead. Then the supervisor hears nothing more, and starts the agent again."""
+
+_MIXED = frozenset({Lane.CONTROL, Lane.HISTORY})
+"""The windows in which something urgent may come after a message that a budget lets wait."""
 
 _SUCCESS = 0
 _NOBODY_LISTENS = 0x10
@@ -422,9 +426,9 @@ class Runtime:
         with self._store.reading():
             for outgoing in self.node.envelopes_to_send(now):
                 if not self._may_spend(purpose_of(outgoing), len(outgoing.envelope), now):
-                    if outgoing.entry is None:
-                        continue  # it is made again when it is due next
-                    break  # orders and alarms come first, so they wait for nothing that does not fit
+                    if outgoing.entry is not None and outgoing.entry.lane not in _MIXED:
+                        self.node.pass_over()
+                    continue  # what is in no window is made again when it is due next
                 retries = self.node.retries(outgoing)
                 result = self._relays.send(outgoing, retries, now.monotonic_us)
                 if result is PublishRefusal.NOT_NOW:

@@ -2,9 +2,9 @@
 
 1. All bytes count, in both directions, as `costs.py` counts them. Nothing is spent beyond the budget less `margin`,
    which is for what is under way when the connection is closed.
-2. `URGENT` kinds (orders, group changes, alarms, acknowledgements, and a window for them) may use all of it. A fifth is
-   reserved for them: other kinds stop at four fifths. Regular windows and beats stop in between. Where a budget pays
-   for three windows, all but beats leave enough for an urgent one.
+2. `URGENT` kinds (orders and results, group changes, alarms, acknowledgements, and a window for them) may use all of
+   it. A fifth is reserved for them: other kinds stop at four fifths. Regular windows and beats stop in between. Where a
+   budget pays for three windows, all but beats leave enough for an urgent one.
 3. A month's budget is paced: ordinary kinds may use the part of their share that has passed, and a day in advance.
 4. What does not fit waits for the next window, day or month. It is never dropped for the budget.
 5. A device with a budget connects in windows. Without a schedule of its own it plans as many as half of it pays.

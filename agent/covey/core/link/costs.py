@@ -28,7 +28,8 @@ KINDS = (
     *(READINGS, ALARMS, ACKNOWLEDGEMENTS, BEATS, HEADS, CONTROL, MESSAGES, HISTORY, FILES, RESENDS),
     *(MQTT, TLS, TCP, UNKNOWN),
 )
-"""`control` is what groups, orders and results need. `unknown` was granted before a power cut, and perhaps used."""
+"""`control` is what groups, orders (`history/urgency.py`) and results need. `unknown` was granted before a power cut:
+perhaps used."""
 
 _KIND_OF = {
     MessageType.TELEMETRY: READINGS,
@@ -41,7 +42,6 @@ _KIND_OF = {
     MessageType.BLOB: MESSAGES,
     MessageType.EPHEMERAL: MESSAGES,
     MessageType.OPERATIONS: HISTORY,
-    MessageType.HISTORY_PULL: HISTORY,
     MessageType.HISTORY_GRAPH: HISTORY,
     MessageType.CONTENT_ACK: FILES,
     MessageType.CONTENT_PULL: FILES,

@@ -39,6 +39,7 @@ class Sender:
         self._windows = windows
         self._link_keys = link_keys
         self._after_commit = after_commit
+        self._passes_over = False
 
     def refresh(self) -> None:
         """Load messages that another process has queued, or begun; drop those that it has removed from a queue."""
@@ -54,6 +55,10 @@ class Sender:
         for link in self._windows.serving(wanted):
             yield from self._of(link, now)
 
+    def pass_over(self) -> None:
+        """Have `envelopes` continue with another window: no more of this one fits for now."""
+        self._passes_over = True
+
     def envelopes_to(self, recipient: DeviceKey, now: Now, at_most: int) -> Iterator[Outgoing]:
         """Yield the messages to one recipient in envelopes, with at most so many of a lane without an answer."""
         for link in self._windows.serving_one(recipient):
@@ -66,7 +71,10 @@ class Sender:
         if address is not None:
             for entry in entries:
                 self._windows.served(link)
+                self._passes_over = False
                 yield self._sealer.queued(link.recipient, entry, address, now)
+                if self._passes_over:
+                    break
 
     def _fill(self, link: SendLink) -> None:
         """Fill a window from its queue; live messages overtake a backlog (`send_window.py`, rule 8)."""

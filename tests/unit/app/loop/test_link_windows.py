@@ -13,12 +13,17 @@ from covey.app.loop.link_costs import LinkCosts
 from covey.app.loop.link_windows import LinkWindows, ask_for_window
 from covey.app.loop.relays import Relays
 from covey.core.group.manifest import GroupManifest
+from covey.core.history.bodies import Note
+from covey.core.history.body import OperationBody
+from covey.core.history.orders import SettingOrder
 from covey.core.link.budget import Budget
 from covey.core.link.connect_windows import ConnectSchedule, ConnectWindows
 from covey.core.link.costs import CONTROL, READINGS
 from covey.core.now import Now
+from covey.core.orders.selector import EVERYBODY
+from covey.limits.history import ANNOUNCE_US
 from covey.limits.link import WINDOW_COST_BYTES, WINDOW_QUIET_US
-from tests.fleet import START, Device, found
+from tests.fleet import START, Device, carry, found
 
 HOUR_US = 3_600_000_000
 
@@ -49,7 +54,7 @@ class Metered:
 
     def __init__(self, folder: Path, budget: Budget, spent: int = 0) -> None:
         self.device, self.collector = Device("device", folder), Device("collector", folder, collects=True)
-        found(self.device, self.collector)
+        self.group_id = found(self.device, self.collector)
         self.device.node.state.traffic.take()
         self.budget, self.line = budget, Line()
         self.now = START
@@ -79,6 +84,11 @@ class Metered:
         """Ask for a window, as an alarm does."""
         with self.device.store.transaction():
             ask_for_window(self.device.store, self.now)
+
+    def write(self, body: OperationBody) -> None:
+        """Write an operation."""
+        with self.device.store.transaction():
+            self.device.node.history.write(self.group_id, body, self.device.now)
 
     def close(self) -> None:
         """End."""
@@ -138,6 +148,21 @@ def test_what_is_urgent_opens_a_regular_window_from_the_reserve(metered: Callabl
     node, group_id = agent.device.node, agent.device.node.groups.joined()[0].group_id
     with agent.device.store.transaction():
         node.actions.change(group_id, lambda draft, _: _labelled(draft, agent.device), agent.now)
+    assert agent.turn(2 * HOUR_US)
+
+
+def test_an_order_opens_a_regular_window_from_the_reserve_and_a_note_does_not(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 50_000)
+    assert agent.turn()
+    agent.spend(39_000)
+    assert not agent.turn(WINDOW_QUIET_US)
+    agent.write(Note("text/plain", b"pump 3 rattles"))
+    assert not agent.turn(2 * HOUR_US)
+    agent.write(SettingOrder(EVERYBODY, "app.mode", "eco"))
+    assert not agent.turn(2 * HOUR_US), "it goes once the note has arrived"
+    carry(agent.device, agent.collector)
+    agent.device.wait(2 * ANNOUNCE_US / 1e6)
+    agent.device.maintain()
     assert agent.turn(2 * HOUR_US)
 
 
