@@ -33,6 +33,7 @@ _PROMISES = {
     "Restored vault",
     "Known time",
     "Whole chain",
+    "Expiry",
     "Terminal",
     "No copies",
     "Notes",

@@ -304,7 +304,8 @@ class Node:
         self._sender.pass_over()
 
     def _resent(self, outgoing: Outgoing, now: Now) -> Outgoing:
-        """Let a relay keep a resend until the next one only: a recipient that sleeps would get, and pay, all of them.
+        """Let a relay keep a resend until the next one only: a recipient that sleeps would get, and pay, all of them
+        (ADR 123).
 
         The relay keeps the first copy as long as it likes. If it has lost it, it always has a resend.
         """

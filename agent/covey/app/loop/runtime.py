@@ -30,6 +30,7 @@ from covey.core.events import (
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.policy import Action
 from covey.core.ids import DeviceKey, device_name, labelled_name
+from covey.core.link.budget import URGENT
 from covey.core.link.queued import Lane
 from covey.core.link.sealer import Outgoing
 from covey.core.link.send_window import InFlight
@@ -423,9 +424,13 @@ class Runtime:
         if not self._relays.connected or self._relays.full(now.monotonic_us):
             return
         too_large: list[Outgoing] = []
+        urgent_waits = False  # for the budget: then nothing else uses what is left of it
         with self._store.reading():
             for outgoing in self.node.envelopes_to_send(now):
-                if not self._may_spend(purpose_of(outgoing), len(outgoing.envelope), now):
+                purpose = purpose_of(outgoing)
+                fits = self._may_spend(purpose, len(outgoing.envelope), now)
+                if not fits or (urgent_waits and purpose not in URGENT):
+                    urgent_waits = urgent_waits or purpose in URGENT
                     if outgoing.entry is not None and outgoing.entry.lane not in _MIXED:
                         self.node.pass_over()
                     continue  # what is in no window is made again when it is due next

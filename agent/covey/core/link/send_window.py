@@ -18,7 +18,9 @@ that would enable it. Rules (docs/protocol/core.md, "The link"):
        round trip, and half as often after each try.
     6. A returning recipient does not wait for a retry time that grew in its absence: an acknowledgement for the other
        window, or a request to join, resets the pace. An unsolicited acknowledgement that frees nothing causes one retry
-       at once, since it may be a replay. A restored connection resets the retry time to its base.
+       at once, since it may be a replay. A restored connection resets the retry time to its base. If no answer has come
+       for that long, the retry follows `RETRY_US_INITIAL` later: what waits at the relay comes before. So a device that
+       connects for half a minute a day repeats what was lost, however slow its recipient once was.
     7. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s. An
        acknowledgement is one measurement, because a whole window of late ones would double the retry time each time.
        One that frees only messages sent more than once measures nothing, and keeps the retry time as it has grown
@@ -314,7 +316,8 @@ class SendLink:
         self._backlog_upto = None
         self._retry_us = self._base_retry_us()
         if self._in_flight():
-            self._deadline_us = now_us + self._retry_us
+            is_overdue = now_us >= self._sent_at_us + self._retry_us
+            self._deadline_us = now_us + (min(RETRY_US_INITIAL, self._retry_us) if is_overdue else self._retry_us)
 
     def receive_acknowledgement(self, received: SequenceSet, now_us: int) -> bool:
         """Drop what the recipient holds; return whether anything was freed (rules 1, 4, 5)."""

@@ -68,6 +68,18 @@ def test_an_order_does_not_wait_for_a_note_that_does_not_fit(tmp_path: Path) -> 
     assert agent.sent == [CONTROL]
 
 
+def test_nothing_else_uses_what_does_not_suffice_for_an_order(tmp_path: Path) -> None:
+    agent = Metered(tmp_path, CONTROL)
+    with agent.store.transaction():
+        agent.runtime.node.send_blob(agent.group_id, b"hello", agent.now)
+    agent.write(_ORDER)
+    agent.turn()
+    assert not agent.relay.taken
+    agent.runtime._may_spend = lambda _kind, _size, _now: True
+    agent.turn()
+    assert len(agent.relay.taken) == 2
+
+
 def test_a_note_waits(tmp_path: Path) -> None:
     agent = Metered(tmp_path, HISTORY)
     agent.write(_NOTE)

@@ -253,6 +253,30 @@ def test_a_window_freed_after_an_absence_is_one_round_trip() -> None:
     assert deadline - queue.now <= 1.2 * RETRY_US_MIN
 
 
+def test_windows_shorter_than_the_retry_time_repeat_what_was_lost() -> None:
+    queue = Queue(1)
+    queue.send()
+    queue.wait(2 * SECOND)
+    queue.now += 100 * SECOND
+    queue.acknowledge(SequenceSet(1))
+    queue.add(Place(2))
+    assert queue.send() == [2]
+    queue.link.relayed(Place(2))
+    queue.wait(30 * SECOND)
+    queue.link.connection_lost()
+    queue.now += 86_400 * SECOND
+    queue.link.connected(queue.now)
+    queue.wait(RETRY_US_INITIAL - 1)
+    assert queue.send() == [], "an answer may come from the relay"
+    queue.wait(1)
+    assert queue.send() == [2]
+    queue.link.connection_lost()
+    queue.now += SECOND
+    queue.link.connected(queue.now)
+    queue.wait(RETRY_US_INITIAL)
+    assert queue.send() == [2], "it was on its way when the connection was lost"
+
+
 def test_an_outage_is_no_round_trip() -> None:
     queue = Queue(1)
     queue.send()
