@@ -552,7 +552,9 @@ class MeteredDevice(Device):
         self._pass_midnight()
         step_us = by_us - self.skew_us
         super().jump_clock(by_us)
-        if self.alive and not 0 < step_us <= HOUR:
+        if not self.alive and step_us > 0:
+            self._began_us -= step_us
+        elif not 0 < step_us <= HOUR:
             self._date = self._clock.wall_us() // DAY
         self.wake(0)
 

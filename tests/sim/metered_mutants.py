@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from covey.adapters.mqtt.wire_meter import WireMeter
+from covey.app.loop import link_windows
 from covey.app.loop.link_costs import LinkCosts
 from covey.app.loop.link_windows import LinkWindows
+from covey.core import node
 from covey.core.ids import DeviceKey
 from covey.core.link import budget as budget_module
 from covey.core.link.budget import Budget
@@ -26,6 +28,10 @@ def _yes(*_arguments: object, **_named: object) -> bool:
     return True
 
 
+def _no(*_arguments: object, **_named: object) -> bool:
+    return False
+
+
 def _readings_first(windows: Windows, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[SendLink]:
     for links in (windows._others, windows._live, windows._alarms, windows._control):
         yield from windows._busy([link for link in links.values() if wanted(link.recipient)])
@@ -43,6 +49,7 @@ METERED_MUTANTS = (
     Mutant("what is under way costs nothing", {(LinkCosts, "_uncounted"): property(lambda _: 0)}),
     Mutant("a relay may have any number of deliveries under way", {(Budget, "deliveries"): property(lambda _: 100)}),
     Mutant("readings use the reserve", {(budget_module, "URGENT"): frozenset(KINDS)}),
+    Mutant("orders are no more urgent than notes", {(node, "is_urgent"): _no, (link_windows, "is_urgent"): _no}),
     Mutant("readings go first", {(Windows, "serving"): _readings_first}),
     Mutant("an alarm waits for the next window", {(metered, "ask_for_window"): _nothing}),
     Mutant("a window never ends", {(ConnectWindows, "_closes_us"): _never}),

@@ -73,19 +73,21 @@ def test_a_seed_replays_exactly() -> None:
     assert reported(1) == reported(3)
 
 
+@pytest.mark.parametrize("options", [(), ("--metered",)], ids=["plain", "metered"])
 def test_drawn_seeds_are_others_each_time_and_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     drawn = list[int]()
 
     def note(first: int, _count: int, _jobs: int | None, *, metered: bool) -> int:
-        assert not metered
+        assert metered == bool(options)
         drawn.append(first)
         return 0
 
     monkeypatch.setattr(command, "_run", note)
-    monkeypatch.setattr(sys, "argv", ["sim", "--draw", "5"])
+    monkeypatch.setattr(sys, "argv", ["sim", *options, "--draw", "5"])
     for _ in range(2):
         assert command.main() == 0
     assert drawn[0] != drawn[1]
-    assert capsys.readouterr().out.splitlines() == [f"drawn: ./dev sim {first} --count 5" for first in drawn]
+    replayed = [" ".join(("./dev sim", *options, f"{first} --count 5")) for first in drawn]
+    assert capsys.readouterr().out.splitlines() == [f"drawn: {each}" for each in replayed]

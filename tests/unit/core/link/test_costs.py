@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covey.core.link.costs import KINDS, READINGS, RESENDS, TLS, UNKNOWN, CostLedger, kind_of, month_of
+from covey.core.link.costs import CONTROL, KINDS, READINGS, RESENDS, TLS, UNKNOWN, CostLedger, kind_of, month_of
 from covey.core.now import Now
 from covey.core.wire.message import MessageType
 
@@ -49,6 +50,13 @@ def test_a_clock_that_is_set_brings_no_fresh_day() -> None:
     assert (month_of(ledger.day), ledger.bytes_today, ledger.bytes_this_month) == ((2026, 11), 100, 100)
     ledger.roll(at("2026-10-31T12:00", 61))
     assert (month_of(ledger.day), ledger.bytes_today, ledger.bytes_this_month) == ((2026, 10), 100, 100)
+
+
+@pytest.mark.parametrize(
+    "kind", [MessageType.ORDER_RESULT, MessageType.SETTING_REPORT, MessageType.HISTORY_PULL, MessageType.GROUP_MANIFEST]
+)
+def test_what_orders_and_groups_need_has_one_kind(kind: MessageType) -> None:
+    assert kind_of(kind) == CONTROL
 
 
 def test_a_clock_that_is_set_back_over_midnight_begins_no_day_twice() -> None:
