@@ -135,9 +135,10 @@ def test_reset_in_mid_frame_replug_and_a_new_gateway(plug: Callable[..., Emulate
         gateway.serve(_more(gateway, 5))
         emulated.line.inject(b"\x00\x1f" + bytes(range(1, 30)), towards_board=False)  # a frame that ends nowhere
         gateway.serve(_more(gateway, 5))
-        before = emulated.port.resolve()
+        before, named = emulated.port.resolve(), len(gateway.identities)
         emulated.line.replug()
         assert emulated.port.resolve() != before
+        gateway.serve(lambda: len(gateway.identities) > named)  # or the next gateway would hear what waits for this one
         gateway.serve(_more(gateway, 5))
         gateway.link.stop()
         other = LiveGateway(emulated, gateway.collector)
