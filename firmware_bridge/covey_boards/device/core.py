@@ -63,6 +63,7 @@ class Settings:
     outbox_bytes = 8_192
     window_bytes = 0  # of messages on the line: what is not the first goes only if it fits
     mtu = 256
+    frame_bytes = link_machine.MTU_MAX  # on the line, at most
     samples = None
     link_keys = True
 
@@ -91,7 +92,7 @@ class Core:
         self.restart_wanted = False  # or True, why the board gives up as a line for people, or (time, order) for `attending`
         self.identity = identity
         self.outbox = Outbox(settings.outbox_bytes, _between)
-        self.link = link_machine.Link(nacl.randombytes(8), mtu=settings.mtu)
+        self.link = link_machine.Link(nacl.randombytes(8), mtu=settings.mtu, frame_bytes_max=settings.frame_bytes)
         self.counters = {"readings": 0, "sensor_errors": 0, "refused": 0, "acknowledgements": 0, "out_of_memory": 0}
         self.counters["errors"] = 0
         self._storage, self._settings = storage, settings

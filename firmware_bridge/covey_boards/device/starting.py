@@ -4,12 +4,14 @@ import gc
 import sys
 
 import core
+import link_machine
 from micropython import const
 
 SENSORS = [["counter", {}], ["memory", {}]]
 _BATCH_BYTES_MIN = const(320)
-_OUTBOX_BYTES_MIN = const(1_200)
-_WORKING_BYTES = const(4_000)  # what signing and sealing take beside
+_OUTBOX_BYTES_MIN = const(800)
+_WORKING_BYTES = const(7_500)  # what the board itself takes, and signing and sealing beside
+_FRAME_BYTES = const(256)  # of a small heap: a frame is made in one piece, out of pieces
 _LINK_KEYS_FREE = const(24_000)
 
 
@@ -43,6 +45,7 @@ def start(files, settings, wrong, clock):
         batch_bytes=settings.get("batch_bytes", max(_BATCH_BYTES_MIN, free // 40)),
         outbox_bytes=settings.get("outbox_bytes", max(_OUTBOX_BYTES_MIN, (free - _WORKING_BYTES) // 5)),
         mtu=settings.get("mtu", 256),
+        frame_bytes=link_machine.MTU_MAX if free >= _LINK_KEYS_FREE else _FRAME_BYTES,
         samples=settings.get("samples"),
         link_keys=settings.get("link_keys", free >= _LINK_KEYS_FREE),
         window_bytes=free // 16 if free >= _LINK_KEYS_FREE else 0,

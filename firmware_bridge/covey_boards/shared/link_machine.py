@@ -123,13 +123,15 @@ class Link:
         mtu: bytes that our receive buffer takes in one burst.
         message_bytes_max: the longest message that we accept.
         window: frames of `mtu` that our receive buffer takes while we are not looking, 1 to 8.
+        frame_bytes_max: the longest frame that we send, even to a peer that takes longer ones: a heap holds it thrice.
     """
 
-    def __init__(self, boot_id, mtu=256, message_bytes_max=MESSAGE_BYTES_MAX, window=1):
+    def __init__(self, boot_id, mtu=256, message_bytes_max=MESSAGE_BYTES_MAX, window=1, frame_bytes_max=MTU_MAX):
         self.boot_id = bytes(boot_id)
         self.mtu = min(max(mtu, _MTU_MIN), MTU_MAX)
         self.message_bytes_max = min(message_bytes_max, MESSAGE_BYTES_MAX)
         self.window = window
+        self.frame_bytes_max = frame_bytes_max
         self.state = SEARCHING
         self.statistics = Statistics()
         self.decoder = Decoder(self.mtu)
@@ -270,7 +272,7 @@ class Link:
             self._new_session(payload[8:16])
         self._version = version
         self._peer_window = min(max(payload[3], 1), _WINDOW_MAX)
-        self._peer_mtu = min(max(int.from_bytes(payload[4:6], "little"), _MTU_MIN), MTU_MAX)
+        self._peer_mtu = min(max(int.from_bytes(payload[4:6], "little"), _MTU_MIN), self.frame_bytes_max)
         self._peer_message_bytes_max = int.from_bytes(payload[6:8], "little")
         if payload[16:24] == self.boot_id:
             self._follow(_NAMED, now)

@@ -52,6 +52,20 @@ def test_every_frame_fits_the_peers_receive_buffer() -> None:
     assert events(b)[0].data == b"\0\xff" * 500
 
 
+def test_a_small_heap_sends_shorter_frames_than_its_peer_takes() -> None:
+    board, gateway = Link(b"a" * 8, mtu=256, frame_bytes_max=128), Link(b"b" * 8, mtu=512)
+    board.handle_deadline(0)
+    exchange(board, gateway, 0)
+    events(gateway)
+    board.send(b"\0\xff" * 200)
+    for now in range(100):
+        raw = board.bytes_to_send(now)
+        assert len(raw) <= 128
+        gateway.receive_bytes(raw, now)
+        board.receive_bytes(gateway.bytes_to_send(now), now)
+    assert events(gateway)[0].data == b"\0\xff" * 200
+
+
 def test_a_message_is_acknowledged_only_when_its_owner_has_stored_it() -> None:
     a, b = pair()
     number = a.send(b"reading")
