@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("file", metavar="FILE", help="receipt that 'covey prove' wrote")
-    parser.add_argument("key", metavar="KEY", help="the device's signing key: covey-sign-…, or 64 hexadecimal digits")
+    parser.add_argument("key", metavar="KEY", help="the device's signing key: covey-sign-..., or 64 hexadecimal digits")
     json_option(parser)
 
 
