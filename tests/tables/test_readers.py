@@ -5,7 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +18,10 @@ import pytest
 
 from covey_ingest.__main__ import main
 from covey_ingest.queries import querying
+from tests.failing_s3 import FailingS3
 from tests.meta.source_tree import ROOT
-from tests.tables_driver import Driver
+from tests.tables_driver import URL, Driver, asked_once
+from tests.waiting import GUARD_S
 
 _PAGE = (ROOT / "docs" / "how-to" / "readers.md").read_text(encoding="utf-8")
 _EXAMPLES = [part for part in re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL) if "spark_session" not in part]
@@ -37,6 +43,34 @@ def test_the_page_runs(tables: str, example: str, capsys: pytest.CaptureFixture[
     exec(compile(example.replace("/srv/tables", tables), "readers.md", "exec"), names)
     printed = capsys.readouterr().out
     assert "10" in printed if "load_cdf" in example else "2.0" in printed, "five messages of values 0 to 4"
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingS3]:
+    """A store with the same tables, at `URL`."""
+    with FailingS3().running() as store, pytest.MonkeyPatch.context() as patched:
+        asked_once(store, patched)
+        Driver(tmp_path_factory.mktemp("stored") / "committer").run(5)
+        yield store
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.parametrize("example", _EXAMPLES, ids=["duckdb", "polars", "pandas", "change feed"])
+def test_the_page_runs_for_tables_in_a_store(stored: FailingS3, example: str) -> None:
+    """In a process of its own: the libraries let no other thread of theirs run, and the store is one here."""
+    if "polars" in example:
+        pytest.importorskip("polars", reason="the dev extra is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", example.replace("/srv/tables", URL)],
+        env=os.environ | stored.environment,
+        capture_output=True,
+        text=True,
+        timeout=GUARD_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "10" in done.stdout if "load_cdf" in example else "2.0" in done.stdout, "five messages of values 0 to 4"
 
 
 def test_a_query_in_each_form(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
