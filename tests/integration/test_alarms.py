@@ -54,3 +54,30 @@ def test_an_operators_rule_makes_readings_of_running_devices_alarms_at_once(
 
     wait_until(lambda: alarms(49) + alarms(51) > 0, "the running agent has the rule")
     assert [alarms(value) for value in (51, 47, 46, 44, 44)] == [1, 1, 1, 2, 2]
+    assert hub.json("status")["alarms"] == []
+
+
+def test_an_alarm_is_shown_until_it_ends_also_after_a_restart(new_gateway: Callable[[str], Gateway]) -> None:
+    hub = new_gateway("hub")
+    hub.ok("group", "create", "--capability", "collector")
+    hub.ok("config", "set", "telemetry.series", "soil alarm > 50")
+    hub.start("collect", "--no-sensors")
+
+    def publish(value: int) -> None:
+        hub.ok("publish", feed=json.dumps({"n": "soil", "u": "%", "v": value}) + "\n")
+
+    publish(51)
+    assert hub.json("status")["alarms"] == ["soil"]
+    assert "alarm    soil" in hub.ok("top", "--once", "--interval", "0.2")
+    assert "covey_series_in_alarm 1" in hub.ok("metrics")
+    wait_until(lambda: "has an alarm of soil" in hub.ok("fleet"), "the alarm is in the vault")
+    assert "1, 1 in alarm" in hub.ok("fleet", "--only", "alarm")
+    hub.end()
+    hub.start("collect", "--no-sensors")
+    publish(52)
+    assert hub.json("status")["alarms"] == ["soil"]
+    publish(49)
+    assert hub.json("status")["alarms"] == []
+    wait_until(lambda: "has an alarm of soil" not in hub.ok("fleet"), "its end is in the vault")
+    [found] = [each for each in hub.json("fleet")["devices"] if each["presence"] == "itself"]
+    assert (found["alarms"], [each["alarm"] for each in found["values"]]) == (0, ["ended"])

@@ -99,7 +99,8 @@ def test_a_textfile_is_replaced_whole(alone: Gateway, tmp_path: Path) -> None:
 
 
 def test_the_dashboard_shows_what_there_is(alone: Gateway) -> None:
-    names = {name.partition("/")[0] for name in _values(alone.ok("metrics"))} | {"covey_manifest_version"}
+    text = alone.ok("metrics")
+    names = {name.partition("/")[0] for name in _values(text)} | {each.name for each in read_openmetrics(text)}
     shown = set(re.findall(r"covey_\w+", json.dumps(json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"])))
     assert shown <= names
     assert len(shown) > 12

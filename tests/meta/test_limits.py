@@ -19,6 +19,7 @@ _OUR_OWN = {
     "MAXIMUM_SERIES_RULES": "this device's rules",
     "MAXIMUM_SERIES_RULE_BYTES": "this device's rules",
     "MAXIMUM_ALARM_SERIES": "this machine's memory",
+    "ALARMS_NOTED": "this machine's disk",
     "ALARMS_PER_HOUR": "this device's rules",
     "ALERT_EPISODES": "this machine's alerts",
     "ALERT_MESSAGES": "this machine's alerts",

@@ -32,6 +32,9 @@ MAXIMUM_SERIES_RULES = 64
 MAXIMUM_SERIES_RULE_BYTES = 256
 """One rule: a name's pattern, a condition and two numbers."""
 
+ALARMS_NOTED = 128
+"""Series in alarm that are noted for status and for the next process: the note is written with each alarm."""
+
 MAXIMUM_ALARM_SERIES = 1_024
 """Series of one device whose readings are judged: as many as a batch may have; each is some 400 bytes of memory."""
 

@@ -89,7 +89,7 @@ function row(device) {
     cell("waiting", `number ${device.waiting ? "waiting" : "nothing"}`, String(device.waiting), device.waiting ? made("small", ` ${device.waits_because}`) : ""),
     cell("missing", `number ${device.missing ? "waiting" : "nothing"}`, String(device.missing)),
     cell("lost", `number ${lost ? "lost" : "nothing"}`, String(lost), lost ? made("small", ` ${reasons}`) : ""),
-    cell("series", "number", `${device.series}${device.left_out ? "+" : ""}`),
+    cell("series", `number ${device.alarms ? "lost" : ""}`, `${device.series}${device.left_out ? "+" : ""}`, device.alarms ? made("small", ` ${device.alarms} in alarm`) : ""),
     costCell(device.cost),
     cell("version", device.version ? "" : "nothing", device.version.split(";")[0] || "–"),
   );
@@ -461,6 +461,15 @@ function plot(place, { points, factor, shown_unit: unit, name }) {
   place.setAttribute("aria-label", `${name}: ${numbers.length} points, ${short(least)} to ${short(most)} ${unit}`.trim());
 }
 
+// What the newest alarm of a series says, and since when; a change only has a time.
+function alarmWords({ alarm, alarm_at_us: at }) {
+  if (!alarm) return "";
+  if (alarm === "raised") return living("small", at, " in alarm", "lost");
+  const one = made("small", ` alarm ${alarm} `);
+  one.append(living("span", at));
+  return one;
+}
+
 function value(each) {
   const one = made("tr"), head = made("th"), place = made("div", undefined, "plot");
   const course = made("a", each.name);
@@ -473,7 +482,7 @@ function value(each) {
   one.append(
     head,
     shown,
-    cell("", "number", living("span", each.at_us), clock),
+    cell("", "number", living("span", each.at_us), clock, alarmWords(each)),
     cell("", each.points.length ? "plotted" : "nothing", place),
   );
   if (each.points.length) plot(place, each);
@@ -497,6 +506,7 @@ function showDevice(found) {
   if (device.landed_at_us !== null) fact("Stored", living("span", device.landed_at_us));
   if (device.lag_seconds !== null) fact("Lag", duration(device.lag_seconds * 1e6));
   if (device.version) fact("Version", device.version);
+  if (device.alarms) fact("In alarm", made("span", `${device.alarm_series.join(", ")}${device.alarms > device.alarm_series.length ? ", …" : ""}`, "lost"));
   if (device.cost) fact("Link", costWords(device.cost), living("span", device.cost.at_us));
   if (device.clock) fact("Clock", made("span", device.clock === "unsynchronised" ? "not synchronised" : device.clock, device.clock));
   if (device.gateway) fact("Behind", linked(found.gateway.label, found.gateway.key));

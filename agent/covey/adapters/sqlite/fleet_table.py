@@ -42,7 +42,8 @@ CREATE TABLE device (
     groups TEXT NOT NULL, is_well INTEGER NOT NULL, presence TEXT NOT NULL, since INTEGER, seen INTEGER, until INTEGER,
     waiting INTEGER NOT NULL, waits_since INTEGER, waits_because TEXT NOT NULL, missing INTEGER NOT NULL,
     gateway BLOB NOT NULL, features TEXT NOT NULL, next INTEGER, cost TEXT NOT NULL, outlook TEXT NOT NULL,
-    lost INTEGER NOT NULL DEFAULT 0, clock TEXT NOT NULL DEFAULT '', version TEXT NOT NULL DEFAULT ''
+    lost INTEGER NOT NULL DEFAULT 0, clock TEXT NOT NULL DEFAULT '', alarms INTEGER NOT NULL DEFAULT 0,
+    version TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE INDEX device_all ON device (is_well, label, device, folded);
 CREATE INDEX device_present ON device (presence, since);
@@ -52,7 +53,8 @@ CREATE INDEX device_behind ON device (gateway) WHERE gateway <> x'';
 CREATE TABLE said (
     device BLOB PRIMARY KEY, newest INTEGER NOT NULL, clock TEXT NOT NULL, received INTEGER NOT NULL,
     lost INTEGER NOT NULL, lost_why TEXT NOT NULL, lost_at INTEGER NOT NULL, series INTEGER NOT NULL,
-    left_out INTEGER NOT NULL, version TEXT NOT NULL, everything TEXT NOT NULL
+    left_out INTEGER NOT NULL, version TEXT NOT NULL, alarms INTEGER NOT NULL, alarm_names TEXT NOT NULL,
+    everything TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE board (device BLOB PRIMARY KEY, version TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE stale (device BLOB PRIMARY KEY) WITHOUT ROWID;
@@ -66,9 +68,12 @@ CREATE TRIGGER member_dropped AFTER DELETE ON member BEGIN INSERT OR IGNORE INTO
 _VERSION = "coalesce(nullif((SELECT version FROM board WHERE board.device = new.device), ''), {said}, '')"
 _COPIES = f"""
 CREATE TRIGGER said_copied AFTER INSERT ON said BEGIN
-    UPDATE device SET (lost, clock, version) = (new.lost, new.clock, {_VERSION.format(said="new.version")})
-        WHERE device = new.device
-        AND (lost, clock, version) IS NOT (new.lost, new.clock, {_VERSION.format(said="new.version")});
+    UPDATE device SET (lost, clock, alarms, version) = (
+        new.lost, new.clock, new.alarms, {_VERSION.format(said="new.version")}
+    )
+        WHERE device = new.device AND (lost, clock, alarms, version) IS NOT (
+            new.lost, new.clock, new.alarms, {_VERSION.format(said="new.version")}
+        );
 END;
 CREATE TRIGGER board_copied AFTER INSERT ON board BEGIN
     UPDATE device SET version = new.version WHERE device = new.device AND new.version NOT IN ('', version);
@@ -76,8 +81,9 @@ END;
 CREATE TRIGGER device_copied AFTER INSERT ON device
     WHEN EXISTS (SELECT 1 FROM said WHERE device = new.device) OR EXISTS (SELECT 1 FROM board WHERE device = new.device)
 BEGIN
-    UPDATE device SET (lost, clock, version) = (
-        SELECT coalesce(max(lost), 0), coalesce(max(clock), ''), {_VERSION.format(said="max(version)")}
+    UPDATE device SET (lost, clock, alarms, version) = (
+        SELECT coalesce(max(lost), 0), coalesce(max(clock), ''), coalesce(max(alarms), 0),
+        {_VERSION.format(said="max(version)")}
         FROM said WHERE device = new.device
     ) WHERE device = new.device;
 END;
@@ -139,7 +145,7 @@ class SaidSummary(NamedTuple):
     """What a look at the whole fleet needs of what a device has said. Times are microseconds since 1970, 0 for never.
 
     `newest_at_us`: of its newest reading, by the clock `clock`; `lost`: messages, and `lost_why` whatever the caller
-    likes to say of it; `series`: how many.
+    likes to say of it; `series`: how many; `alarms`: how many of them are in alarm, `alarm_names`: as `lost_why`.
     """
 
     newest_at_us: int = 0
@@ -151,6 +157,8 @@ class SaidSummary(NamedTuple):
     series: int = 0
     left_out: int = 0
     version: str = ""
+    alarms: int = 0
+    alarm_names: str = ""
 
 
 class ShownDevice(NamedTuple):
@@ -196,11 +204,12 @@ CONDITIONS = {
     "waiting": "waiting > 0",
     "missing": "missing > 0",
     "clock": "clock = 'unsynchronised'",
+    "alarm": "alarms > 0",
     "budget": "outlook IN ('low', 'early', 'used up')",
     "boards": "is_board",
 }
 """What may be asked for by name."""
-_RARE = ("lost", "waiting", "missing", "clock", "budget", "boards")
+_RARE = ("lost", "waiting", "missing", "clock", "alarm", "budget", "boards")
 """Conditions of few devices, which have an index of their own; the others are found at either end of the whole list."""
 _INDEXES = "".join(
     f"CREATE INDEX device_{name} ON device (is_well, label, device) WHERE {CONDITIONS[name]};\n" for name in _RARE
@@ -210,7 +219,10 @@ _COLUMNS = (
     "device, label, folded, is_board, groups, is_well, presence, since, seen, until, waiting, waits_since, "
     "waits_because, missing, gateway, features, next, cost, outlook"
 )
-_SAID = ("newest", "clock", "received", "lost", "lost_why", "lost_at", "series", "left_out", "version")
+_SAID = (
+    *("newest", "clock", "received", "lost", "lost_why", "lost_at", "series", "left_out", "version", "alarms"),
+    "alarm_names",
+)
 _SELECT = (
     f"SELECT {_COLUMNS.replace('device,', 'device.device,')}, {', '.join(f'said.{each}' for each in _SAID)}, "  # noqa: S608
     "device.version FROM device LEFT JOIN said ON said.device = device.device"

@@ -290,6 +290,7 @@ class Status:
     written: Annotated[
         WrittenStatus | None, Says(description="bytes written to storage; null: not counted yet, or not by this kernel")
     ] = None
+    alarms: Annotated[tuple[str, ...], Says(description="names of this device's series in alarm")] = ()
 
     @property
     def running(self) -> bool:

@@ -89,6 +89,8 @@ def families(status: Status) -> Iterator[Family]:
     yield Family(
         "covey_sensor_dropped", "counter", "Readings of a sensor dropped or given another time, by reason", dropped
     )
+    alarms: list[Sample] = [({}, len(status.alarms))]
+    yield Family("covey_series_in_alarm", "gauge", "Series of this device in alarm", alarms)
     yield from _about_the_link(status)
     yield from _about_the_outbox(status)
     yield from _about_groups(status)

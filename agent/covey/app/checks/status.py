@@ -220,6 +220,7 @@ def status_of(device: Device) -> Status:
         content=content_status(device, running=own.running),
         link=link_status(device, now_us),
         written=_written(device),
+        alarms=tuple(name for name, _ in device.series.in_alarm()),
     )
 
 

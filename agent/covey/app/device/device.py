@@ -21,6 +21,7 @@ from covey.app.device.calls import EphemeralExchange, Waking
 from covey.app.device.carriage import announced_payloads
 from covey.app.device.known_time import earliest_us
 from covey.app.device.live_settings import LiveSettings
+from covey.app.device.noted_alarms import noted_alarms
 from covey.config.schema import Config
 from covey.core.checkpoints.newcomers import nobody_pinned
 from covey.core.group.manifest import GroupManifest, Mode
@@ -184,6 +185,7 @@ def device_on(folder: StateFolder, identity: Identity, config: Config) -> Iterat
         try:
             node = Node(identity, store, secrets.token_bytes, _jitter)
             series = SeriesWatch(config.telemetry.series)
+            series.resume(noted_alarms(store))
             node.telemetry.keep(config.telemetry.keep_days, series.is_newest_only)
             _note_carriage(node, config, store)
         except (RemoteError, ValueError) as error:  # what was checked when it was stored

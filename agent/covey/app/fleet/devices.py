@@ -215,6 +215,8 @@ def shown_device(row: ShownDevice, values: tuple[FleetValue, ...] = ()) -> Fleet
         features=tuple(found.features.split(",")) if found.features else (),
         next_at_us=found.next_us,
         cost=FleetCost(*json.loads(found.cost)) if found.cost else None,
+        alarms=said.alarms,
+        alarm_series=tuple(json.loads(said.alarm_names or "[]")),
     )
 
 

@@ -56,7 +56,8 @@ class FleetDevice:
     `waits_because`: why nothing of that has gone yet. `missing`: numbers of its links that later ones have overtaken.
     `version`: what it says that it runs. `clock`: what the time of its newest reading is worth, as of a `FleetValue`.
     `features`: what it announces that it supports. `next_at_us`: when a device that is asleep connects again.
-    `cost`: of its link this month, None if it has not reported any.
+    `cost`: of its link this month, None if it has not reported any. `alarms`: how many of its series are in alarm, the
+    first of them `alarm_series`: an alarm has begun that has not ended.
     """
 
     device: str
@@ -85,6 +86,8 @@ class FleetDevice:
     features: tuple[str, ...] = ()
     next_at_us: int | None = None
     cost: FleetCost | None = None
+    alarms: int = 0
+    alarm_series: tuple[str, ...] = ()
 
 
 Severity: TypeAlias = Literal["urgent", "warning", "notice"]

@@ -1,6 +1,7 @@
 """What of a fleet a person should see to, each with its severity and the command that mends it, or tells more.
 
-1. Urgent: a gateway or other device is silent, readings were lost, this device cannot work, or a rollback failed.
+1. Urgent: a gateway or other device is silent, a series is in alarm, readings were lost, this device cannot work, or a
+   rollback failed.
 2. Warning: a board is silent, a device was stopped on purpose, a budget is used up or will be early, a release stopped
    or was rolled back, or data cannot be read.
 3. Notice: clocks, budgets that run low, a release that waits for its next wave, invitations.
@@ -15,7 +16,7 @@ from covey.adapters.sqlite.fleet_table import Wanted
 from covey.app.fleet.devices import shown_device
 from covey.app.fleet.documents import SEVERITIES, FleetDevice, FleetRelease, FleetRollback, FleetTrouble, Severity
 from covey.app.wording import budget_text, count, size_text
-from covey.core.ids import device_name, labelled_name
+from covey.core.ids import device_name, labelled_name, printable
 from covey.limits.vault import MAXIMUM_UNREADABLE_DEVICES
 
 if TYPE_CHECKING:
@@ -58,6 +59,15 @@ def troubles_of(
         yield from _of_overdue(table, away)
     yield from _some(
         table,
+        "alarm",
+        _alarms_in_words,
+        "have series in alarm",
+        lambda each: f"covey fleet {each.device}",
+        "covey fleet --only alarm",
+        lambda _: "urgent",
+    )
+    yield from _some(
+        table,
         "lost",
         lambda each: f"has lost {lost_in_words(each)}",
         "have lost messages",
@@ -94,6 +104,12 @@ def troubles_of(
         yield FleetTrouble(
             f"{count(own.waiting_invitations, 'invitation')} to answer", "covey request", severity="notice"
         )
+
+
+def _alarms_in_words(device: FleetDevice) -> str:
+    more = device.alarms - len(device.alarm_series)
+    names = ", ".join(printable(each, 64) for each in device.alarm_series)
+    return f"has an alarm of {names}{f' and {more} more series' if more else ''}"
 
 
 def _budget_in_words(device: FleetDevice) -> str:

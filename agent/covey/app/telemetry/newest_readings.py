@@ -66,6 +66,8 @@ class NotedLoss(NamedTuple):
 
 _OF_BOARD = re.compile(r"board/([0-9a-f]{64})/firmware").fullmatch
 _FIRMWARE = ("firmware", "")
+_ALARMS_NAMED = 3
+"""Series in alarm that a look at the whole fleet names for each device."""
 _CHARACTERS = 120
 """Of what a device says that it runs."""
 _AT_ONCE = 1_000
@@ -102,6 +104,7 @@ class NewestOfDevice:
     def summary(self) -> SaidSummary:
         """Return what a look at the whole fleet needs of this."""
         last, lost = max(self.values.values(), key=lambda each: each.at_us, default=None), self.lost()
+        alarms = sorted(each.name for each in self.values.values() if each.alarm is Alarm.RAISED)
         return SaidSummary(
             0 if last is None else last.at_us,
             "" if last is None else last.clock.name.lower(),
@@ -112,6 +115,8 @@ class NewestOfDevice:
             len(self.values),
             self.left_out,
             _version(self.values.get(_FIRMWARE)),
+            len(alarms),
+            json.dumps(alarms[:_ALARMS_NAMED]) if alarms else "",
         )
 
     def to_text(self) -> str:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.app.device.device import group_id
+from covey.app.device.noted_alarms import note_alarms
 from covey.app.loop.link_windows import ask_for_window
 from covey.core.ids import GroupId
 from covey.core.node import Node
@@ -25,9 +26,10 @@ from covey.core.telemetry.times import AHEAD_US, EARLIEST_US, LATEST_US, is_beli
 from covey.core.vault.receipts import SALT_BYTES, sign_rows
 from covey.errors import LocalError, ReadingError
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS, PUBLISH_BATCHES
-from covey.ports import Clock, Report, Transactions
+from covey.ports import Clock, Report
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
     from covey.app.device.device import Device
 
 _COMPLAIN_EVERY_US = 600_000_000
@@ -56,7 +58,7 @@ class Publisher:
     def __init__(
         self,
         clock: Clock,
-        store: Transactions,
+        store: SqliteStore,
         group: Callable[[Node], GroupId],
         batch_us: int,
         batch_readings: int,
@@ -226,6 +228,7 @@ class Publisher:
         for each in batches:
             node.telemetry.send(group_id, each.batch, each.readings, now, each.alarm, each.rows, whole=each.whole)
         if any(each.alarm is not None for each in batches):
+            note_alarms(self._store, self._watch, now.wall_us)
             self._urgent(now)
 
     def _believes(self, time_us: int) -> bool:

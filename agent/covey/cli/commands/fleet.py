@@ -87,7 +87,7 @@ def add_arguments(parser: Parser) -> None:
         "--only",
         choices=KINDS,
         metavar="KIND",
-        help=f"only: {', '.join(KINDS)}",
+        help=", ".join(KINDS),
     )
     parser.add_argument("--since", metavar="TIME", default="1d", help="how far to look back in the vault (default: 1d)")
     parser.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
@@ -254,7 +254,7 @@ def _row(device: FleetDevice, now_us: int) -> tuple[object, ...]:
         f"{device.waiting} for {_age(device.waiting_since_us, now_us)}" if device.waiting else "0",
         device.missing,
         sum(device.lost.values()),
-        f"{device.series}{'+' if device.left_out else ''}",
+        f"{device.series}{'+' if device.left_out else ''}{f', {device.alarms} in alarm' if device.alarms else ''}",
         _cost(device.cost),
         printable(device.version.partition(";")[0]) or "-",
     )

@@ -100,13 +100,15 @@ def overview(status: Status) -> Iterator[str]:
 
 
 def _links(status: Status) -> Iterator[str]:
-    """Yield the lines about the relays, and when this device connects to them."""
+    """Yield the lines about the relays, when this device connects to them, and series in alarm."""
     for each in status.relays or [status.relay]:
         yield f"relay    {each.url}: {printable(each.state)}, for {duration(each.seconds)}" if each.url else _NO_RELAY
     if status.link.connect != "always":
         yield f"link     {link_line(status.link)}"
     if status.link.month:
         yield f"cost     {cost_line(status.link)}"
+    if status.alarms:
+        yield f"alarm    {', '.join(printable(each, 64) for each in status.alarms)}"
 
 
 def link_line(link: LinkStatus) -> str:

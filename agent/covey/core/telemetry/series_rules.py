@@ -190,6 +190,17 @@ class SeriesWatch:
             if series.raised_at_us:
                 series.raised_at_us.pop()
 
+    def in_alarm(self) -> list[tuple[str, str]]:
+        """Return the names and units of the series in alarm, in order."""
+        return sorted(key for key, each in self._judged.items() if each.is_active and each.is_marked)
+
+    def resume(self, in_alarm: Iterable[tuple[str, str]]) -> None:
+        """Continue alarms that an earlier process has raised: they are not raised again, and their end is marked."""
+        for name, unit in in_alarm:
+            series = self._series(name, unit)
+            if series is not None and series.limit.condition != "change":
+                series.is_active = series.is_marked = True
+
     def take_suppressed(self) -> int:
         """Return the alarms suppressed since the last call."""
         found, self.suppressed = self.suppressed, 0

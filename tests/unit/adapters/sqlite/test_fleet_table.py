@@ -56,6 +56,15 @@ def test_a_window_is_of_what_is_asked_for_and_begins_with_who_is_not_well() -> N
     assert (table.count(Wanted("offline")), table.count(Wanted(group_id=_WEST))) == (1, 0)
 
 
+def test_devices_with_series_in_alarm_are_found() -> None:
+    table = _table(_row(1, "Pump"), _row(2, "barn"))
+    _says(table, 1, alarms=2, alarm_names='["a", "b"]')
+    [shown] = table.window(Wanted("alarm"), 0, 9)
+    assert (shown.found.label, shown.said.alarms, shown.said.alarm_names) == ("Pump", 2, '["a", "b"]')
+    _says(table, 1)
+    assert table.count(Wanted("alarm")) == 0
+
+
 def test_a_search_reads_an_index_and_of_the_table_what_is_shown() -> None:  # the table of 100,000 is 60 MB
     table = _table(_row(1, "Pump"))
     asked: list[str] = []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.app.device.noted_alarms import noted_alarms
 from covey.app.telemetry.publisher import Outflow
 from covey.core.ids import Place
 from covey.core.link.queued import MessageClass
@@ -95,9 +96,12 @@ def test_an_alarm_wants_a_commit_at_once_and_goes_ahead_of_a_backlog(tmp_path: P
         site.publisher.flush(site.ann.node)
     assert not site.publisher.add("soil", "%", None, 50.0)
     assert site.publisher.add("soil", "%", None, 51.0)
+    assert noted_alarms(site.ann.store) == []
     assert site.publisher.flush(site.ann.node) == 2
+    assert noted_alarms(site.ann.store) == [("soil", "%")]
     assert site.publisher.add("soil", "%", site.wall_us(), 49.5)
     site.publisher.flush(site.ann.node)
+    assert noted_alarms(site.ann.store) == []
     queued = _queued(site)
     assert queued[:2] == [(Alarm.RAISED, [("soil", 51.0)]), (Alarm.ENDED, [("soil", 49.5)])]
     assert {value for _, readings in queued[2:] for _, value in readings} == {*range(100)}

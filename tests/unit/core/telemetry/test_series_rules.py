@@ -49,6 +49,19 @@ def test_a_star_matches_anything(pattern: str, names: list[str], others: list[st
     assert [rule.names(each) for each in names + others] == [True] * len(names) + [False] * len(others)
 
 
+def test_an_alarm_that_an_earlier_process_has_raised_ends_and_is_not_raised_again() -> None:
+    before, after = SeriesWatch(["a* alarm > 0", "b alarm change > 1"]), SeriesWatch(["a* alarm > 0"])
+    before.judge("a/2", "V", 1.0, 0)
+    before.judge("a/1", "V", 1.0, 0)
+    before.judge("a/3", "V", -1.0, 0)
+    assert before.in_alarm() == [("a/1", "V"), ("a/2", "V")]
+    after.resume([*before.in_alarm(), ("b", ""), ("c", "")])
+    assert after.in_alarm() == before.in_alarm()
+    assert after.judge("a/1", "V", 2.0, 0) is None
+    assert after.judge("a/2", "V", -1.0, 0) is Alarm.ENDED
+    assert after.in_alarm() == [("a/1", "V")]
+
+
 def test_the_first_rule_that_matches_counts() -> None:
     watch = SeriesWatch(["cpu/0 alarm > 90", "cpu/* alarm > 50"])
     assert watch.judge("cpu/0", "", 60.0, 0) is None
