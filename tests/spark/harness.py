@@ -10,10 +10,11 @@ alone). A store fails for some seconds, in which other things fail, too. What en
 systemd would. When everything has failed once, all tables must get more readings, by themselves, before anything fails
 twice.
 
-With `--sink cluster` the vault lies in the object store as well, and an ingest follows it from a standalone cluster of
-Spark's: a master, two workers and a driver, each with a file system of its own, and no folder in common. What fails
-there, too: the driver's JVM alone, an executor, a worker of Spark's with all that it runs, and the master, which has a
-disk; and the vault's store fails as the tables' does.
+With `--vault-in-store` or `--sink cluster` the vault lies in the object store as well, which fails and lies, too.
+
+With `--sink cluster` an ingest follows it from a standalone cluster of Spark's: a master, two workers and a driver,
+each with a file system of its own, and no folder in common. What fails there, too: the driver's JVM alone, an executor,
+a worker of Spark's with all that it runs, and the master, which has a disk.
 
 In the end another implementation (`tests/outside`) reads vault and tables: the vault must hold as many readings as the
 agent says that it published, and each table just these, once, and each as it was signed. So must have seen them who
@@ -94,14 +95,22 @@ class Harness:
     """One run. Use `running`."""
 
     def __init__(
-        self, folder: Path, sinks: Sequence[Where], master: str | None, store: FailingS3, dice: Dice, say: Say
+        self,
+        folder: Path,
+        sinks: Sequence[Where],
+        master: str | None,
+        store: FailingS3,
+        dice: Dice,
+        say: Say,
+        *,
+        vault_in_store: bool = False,
     ) -> None:
         self._folder = folder
         self._dice = dice
         self._say = say
         self._buckets = FailingBuckets(store, dice, dice.another())
         fault = folder / "fault"
-        in_store = Where.CLUSTER in sinks
+        in_store = vault_in_store or Where.CLUSTER in sinks
         self._vault: VaultPlace = VaultInStore(self._buckets) if in_store else VaultFolder(folder, fault, dice)
         self.struck: Counter[str] = Counter()
         self.fleet = Fleet(folder, agents=1, vault=self._vault.location)
@@ -297,10 +306,12 @@ def running(
     master: str | None = None,
     sinks: Sequence[Where] = ON_THIS_MACHINE,
     longest_pause: float = LONGEST_PAUSE_SECONDS,
+    vault_in_store: bool = False,
 ) -> Iterator[Harness]:
     """Set everything up, and end every process after. `longest_pause`: seconds between two strikes, at most."""
     with FailingS3().running() as store, _in_environment(store.environment):
-        harness = Harness(folder, sinks, master, store, Dice(seed, longest_pause), say)
+        dice = Dice(seed, longest_pause)
+        harness = Harness(folder, sinks, master, store, dice, say, vault_in_store=vault_in_store)
         try:
             harness.set_up()
             yield harness
@@ -342,6 +353,11 @@ def main() -> int:
         help="engine and place; repeatable (default: all but cluster, which needs root)",
     )
     parser.add_argument(
+        "--vault-in-store",
+        action="store_true",
+        help="the vault lies in the object store, which fails and lies, too (default: with cluster only)",
+    )
+    parser.add_argument(
         "--keep", type=Path, help="a new folder for everything (default: one that only a failure keeps)"
     )
     options = parser.parse_args()
@@ -360,6 +376,7 @@ def main() -> int:
             master=options.master,
             sinks=sinks,
             longest_pause=options.pause,
+            vault_in_store=options.vault_in_store,
         ) as harness:
             try:
                 harness.strike_while(_until(harness, options))

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import subprocess
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,7 +22,7 @@ pytest.importorskip("obstore", reason="the cloud extra is not installed")
 
 from deltalake import DeltaTable
 
-from covey.errors import ConfigurationError, StorageError
+from covey.errors import ConfigurationError, CoveyError, StorageError
 from covey_ingest.__main__ import main
 from covey_ingest.committer import table_locations
 from covey_ingest.committer.tables import opened_tables
@@ -29,12 +34,14 @@ from covey_ingest.queries.views import TABLES, Engine, script
 from covey_ingest.spark.source import FORMAT, readings
 from covey_ingest.spark.spark_engine import run_on_spark
 from covey_ingest.vault.vaults import VaultPlace
-from tests.failing_s3 import FailingS3, Order
+from tests.failing_s3 import LIES, FailingS3, Order
 from tests.outside.audit import Audit, audit
 from tests.outside.holdings import Holdings
 from tests.outside.members import membership
 from tests.outside.vault import Vault
+from tests.spark.cluster import ROOT
 from tests.spark.fleet import NOW_US, Author, Collector
+from tests.spark.follower import seen
 from tests.tables.ingesting import Recorder, StopAfter
 from tests.tables.test_outside import Scene
 from tests.tables.test_summaries import COMBINED_TOTAL, MINUTE, Station, expected_total
@@ -150,6 +157,46 @@ def test_a_run_whose_store_fails_ends_and_the_next_one_brings_the_rest(
     (brought,) = _ingest(spark, scene)
     assert (brought.batch_id, brought.readings) == (1, 2)
     assert _audit(scene).findings == []
+
+
+def _follow(followed: Path) -> None:
+    """Take in what the change feed tells: in a process of its own, as the store is in this one."""
+    command = [sys.executable, "-m", "tests.spark.follower", _URL, str(followed)]
+    subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
+
+
+@pytest.mark.slow
+def test_each_reading_once_in_tables_whose_store_lies_to_driver_and_executors(
+    spark: SparkSession, tmp_path: Path, store: FailingS3
+) -> None:
+    """To one request in twelve, in runs of which the next one goes on where the last one ended."""
+    scene, chance, answered, noticed = Scene(tmp_path), random.Random(40), Counter[Order](), 0
+
+    def lie(_method: str, _key: str) -> Order:
+        order = chance.choice(LIES) if chance.random() < 1 / 12 else Order.OBEY
+        answered[order] += 1
+        return order
+
+    followed = tmp_path / "followed.json"
+    for turn in range(5):
+        scene.collector.land(scene.ann.measure(3), scene.bob.measure(2))
+        store.orders = lie
+        try:
+            _ingest(spark, scene, segments_per_trigger=2)
+        except CoveyError:
+            noticed += 1
+        store.orders = lambda _method, _key: Order.OBEY
+        if turn % 2:
+            _ingest(spark, scene)
+            _follow(followed)
+    _ingest(spark, scene)
+    _follow(followed)
+    found = _audit(scene)
+    assert found.findings == []
+    assert found.rows == {_URL: {scene.ann.author: 15, scene.bob.author: 10}}
+    assert sorted(seen(followed).values()) == [1] * 25
+    assert {*LIES} <= {*answered}
+    assert noticed
 
 
 def test_engines_take_turns_at_the_same_tables(spark: SparkSession, tmp_path: Path) -> None:

@@ -105,7 +105,10 @@ class VaultInStore:
 
     def strikes(self) -> Mapping[str, Strike]:
         """Return how it can fail, by names for people."""
-        return {"the vault's store": partial(self._buckets.fail, self._BUCKET)}
+        return {
+            "the vault's store fails": partial(self._buckets.fail, self._BUCKET),
+            "the vault's store lies": partial(self._buckets.lie, self._BUCKET),
+        }
 
     def look(self) -> None:
         """Do nothing: buckets mend themselves."""
