@@ -120,6 +120,7 @@ class DeltaLog:
     def _is_newest(self, name: str, actions: list[Action], named: CommitProperties) -> bool:
         table = self.table(name)
         with self._storage_errors():
+            self._location.settle(table, name)  # it may be the sync that failed
             return _says(self._entry(name, table.version()), actions, named)
 
     def table(self, name: str) -> DeltaTable:

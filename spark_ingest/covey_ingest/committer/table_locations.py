@@ -318,18 +318,23 @@ class Folder:
         return str(self.root / table)
 
     def settle(self, delta: DeltaTable, table: str) -> None:
-        """Sync the newest entry, and the checkpoint if it was made for it."""
+        """Sync the newest entry, and the checkpoint if it was made for it; the entry is read from the disk next."""
         log = self._log(table)
         newest = f"{delta.version():020}"
         for file in (*log.glob(f"{newest}.*"), log / "_last_checkpoint"):
             if file.exists():
                 synchronise(file)
-        synchronise(log)
+        for folder in (log, log.parent, self.root) if delta.version() == 0 else (log,):
+            synchronise(folder)
+        let_go(log / f"{newest}.json")
 
     def mend(self, table: str) -> None:
         """Remove the newest entry or checkpoint where it is torn."""
         log = self._log(table)
         entries = sorted(log.glob("[0-9]*.json"))
+        for newest in entries[-1:]:  # of a run that ended as its disk failed: not what the kernel has of it counts
+            synchronise(newest)
+            let_go(newest)
         while entries and not _is_whole(entries[-1].read_bytes()):
             entries.pop().unlink()
         for checkpoint in sorted(log.glob("*.checkpoint.parquet"))[-1:]:

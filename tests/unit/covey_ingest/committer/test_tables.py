@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 from collections import Counter
@@ -19,7 +21,7 @@ from deltalake import DeltaTable
 
 from covey.adapters.files import synchronise
 from covey.core.ids import VaultId
-from covey.errors import ConfigurationError, CoveyError
+from covey.errors import ConfigurationError, CoveyError, StorageError
 from covey_ingest.committer import delta_log, table_locations
 from covey_ingest.committer import tables as tables_module
 from covey_ingest.committer.table_locations import location_at
@@ -299,6 +301,57 @@ def test_the_entry_that_commits_is_synced_before_anything_relies_on_it(
         tables.commit(written, {"node": [2]}, reworked)
         version = DeltaTable(f"{driver.location}/readings").version()
         assert synced[-2:] == [f"{version:020}.json", "_delta_log"]
+
+
+@pytest.mark.parametrize("keeps_it", [True, False])
+def test_an_entry_that_a_disk_failed_to_sync_counts_only_after_another_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_it: bool
+) -> None:
+    """The kernel reports a failed write once; then its own copy looks like what was written, until it drops that."""
+    driver = _in_folder(tmp_path)
+    driver.run(2)
+    log = tmp_path / "tables" / "readings" / "_delta_log"
+    done: list[str] = []
+
+    def failing(path: Path) -> None:
+        if (
+            path.parent == log
+            and path.suffix == ".json"
+            and b'"covey.offset"' in path.read_bytes()
+            and "failed" not in done
+        ):
+            done.append("failed")
+            if not keeps_it:
+                path.write_bytes(b"")
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        if path.parent == log:
+            done.append("synced")
+        synchronise(path)
+
+    def let_go(path: Path) -> None:
+        done.append("let go")
+
+    with driver.begin() as tables:
+        monkeypatch.setattr(table_locations, "synchronise", failing)
+        monkeypatch.setattr(table_locations, "let_go", let_go)
+        written = driver.put(tables, range(2, 4))
+        if keeps_it:
+            tables.commit(written, {"node": [4]}, reworked)
+            begun = done.index("failed")
+            assert done[begun : begun + 3] == ["failed", "synced", "let go"]
+        else:
+            with pytest.raises(StorageError):
+                tables.commit(written, {"node": [4]}, reworked)
+    driver.run(6)
+    _check(6, keeps_it, driver.location)
+
+
+def test_the_folders_of_new_tables_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(table_locations, "synchronise", lambda path: synced.append(path) or synchronise(path))
+    driver = _in_folder(tmp_path)
+    with driver.begin():
+        assert {tmp_path / "tables", tmp_path / "tables" / "readings"} <= {*synced}
 
 
 def test_a_message_that_came_twice_is_in_the_table_once_as_it_came_first(tmp_path: Path) -> None:
