@@ -7,13 +7,14 @@ several is not 0.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from covey.errors import MalformedError
 
-_CONTINUED = bytes(range(128, 256))
-_WRONG = re.compile(rb"[\x80-\xff]{9}|[\x80-\xff]\x00", re.DOTALL)
+_CONTINUES, _ZERO, _OTHER = b"\x01", b"\x00", b"\x02"
+_KINDS = _ZERO + _OTHER * 127 + _CONTINUES * 128
+"""Of each byte whether it continues, ends as 0 or ends: what is searched for is then found by bytes, not patterns."""
+_TOO_LONG, _NOT_SHORTEST = _CONTINUES * 9, _CONTINUES + _ZERO
 
 
 def write_varints(integers: Iterable[int]) -> bytes:
@@ -35,7 +36,11 @@ def check_varints(raw: bytes, count: int) -> None:
     Raises:
         MalformedError: they are not.
     """
-    if len(raw.translate(None, _CONTINUED)) != count or raw[-1:] >= b"\x80" or _WRONG.search(raw):
+    if raw.isascii() and len(raw) == count:
+        return
+    kinds = raw.translate(_KINDS)
+    ends = len(kinds) - kinds.count(_CONTINUES)
+    if ends != count or kinds.endswith(_CONTINUES) or _TOO_LONG in kinds or _NOT_SHORTEST in kinds:
         raise MalformedError("varints: not as many as there should be, or not in the shortest form")
 
 
