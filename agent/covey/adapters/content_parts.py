@@ -89,7 +89,8 @@ class ContentParts:
         return 0 if begun is None else begun.end()
 
     def take_proof(self, wanted: WantedFile) -> bool:
-        """Say whether all of a file has come in this process and has the hash that it should; once."""
+        """Say whether all of a file has come in this process and has the hash that it should; once: it is whole."""
+        self._begun.pop(wanted.hash, None)  # its part may be gone before that: no refusal of the disk
         hashed = self._hashed.pop(wanted.hash, None)
         if hashed is None or hashed.position != wanted.sealed_size or not hashed.is_sound:
             return False

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
+from covey.adapters.content_files import ContentFiles
 from covey.adapters.sqlite.content import DAMAGED_FILES, ContentState
 from covey.core.content.events import FileArrived, FileDamaged
 from covey.core.content.messages import ContentPart, ContentPull
 from covey.core.ids import ContentHash
 from covey.core.link.link_keys import open_envelope
 from covey.core.wire.message import MessageType, read_message
+from covey.errors import StorageError
 from covey.limits.content import (
     CHUNK_BYTES,
     CONTENT_PULL_BYTES,
@@ -139,6 +142,33 @@ def test_a_failing_disk_has_a_file_fetched_again_once_an_hour(members: Members) 
         members.settle()
     assert ann.store.counters.values()[DAMAGED_FILES] == 2
     assert ann.store.content.files.verify(offer.content.hash)
+
+
+def test_a_file_that_is_whole_before_its_part_is_synced_is_fetched_again_at_once(
+    members: Members, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever brings its part to the disk finds it gone: that says nothing of the disk."""
+    ann, _ben, cat = members.all
+    synchronise = ContentFiles.synchronise_part
+
+    def late(files: ContentFiles, content: ContentHash) -> int:
+        if threading.current_thread() is not threading.main_thread():
+            raise StorageError("the part has gone")
+        return synchronise(files, content)
+
+    offer = members.put(some_bytes(1_000))
+    members.settle()
+    members.want(cat, offer.content)
+    members.settle()
+    sealed = ann.path.parent / "ann.content" / offer.content.hash.hex()
+    monkeypatch.setattr(ContentFiles, "synchronise_part", late)
+    for _ in range(2):
+        sealed.write_bytes(b"bit rot")
+        ann.store.content.read(members.group_id, offer.content.hash, 0, 1_000)
+        for _ in range(3):
+            members.settle()
+        assert ann.store.content.files.verify(offer.content.hash)
+        ann.wait(REFETCH_US / 1e6)
 
 
 def test_unrequested_parts_are_dropped(members: Members) -> None:
