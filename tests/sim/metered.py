@@ -52,7 +52,7 @@ from covey.limits.link import (
     WINDOW_QUIET_US,
     WINDOW_US_MAX,
 )
-from covey.ports import Delivered, PublishRefusal, RelayDown
+from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent
 from tests.fleet import NodeMaker
 from tests.sim.agenda import MINUTE, SECOND
 from tests.sim.broker import _TOPIC, Broker, Link
@@ -389,6 +389,8 @@ class MeteredDevice(Device):
     schedule: ConnectSchedule | None = None
     wire: WireMeter
     opened_us = trouble_us = 0
+    _moved_us = 0
+    """When something was sent, or has arrived."""
     _today = _this_month = _assumed_today = _assumed_this_month = 0
     """Bytes that the network has carried, and those that the device counts in addition: it has to assume the worst."""
 
@@ -573,8 +575,14 @@ class MeteredDevice(Device):
         assumed = self._assumed_this_month if self.budget.monthly else self._assumed_today
         return self.spent() + assumed + size <= self.budget.bytes - self.budget.margin
 
+    def _take_event(self, event: RelayEvent) -> None:
+        if not isinstance(event, RelayDown):
+            self._moved_us = self.world.agenda.now_us
+        super()._take_event(event)
+
     def sent(self, outgoing: Outgoing) -> None:
         """Check what goes (rules 2 and 3)."""
+        self._moved_us = self.world.agenda.now_us
         if purpose_of(outgoing) != READINGS:
             return
         check(not self.waits_urgently(), f"{self.name} sends readings while something urgent waits")
@@ -622,8 +630,8 @@ class MeteredDevice(Device):
         assert isinstance(link, MeteredLink)
         if lasted_us >= self._longest_us - SECOND or not self.affords(_SLACK_BYTES) or not link.up:
             return
-        turn_us = 2 * world.plan.turn_us + 2 * world.plan.latency_us + SECOND
-        still_us = now_us - link._traffic_us
+        turn_us = 2 * world.plan.turn_us + SECOND
+        still_us = now_us - self._moved_us
         check(still_us >= WINDOW_QUIET_US - turn_us, f"a window of {self.name} ends while something moves")
         if now_us - link._connected_us > 10 * SECOND:
             waits = self.waits_urgently(Lane.CONTROL, Lane.ALARM, Lane.HISTORY)
