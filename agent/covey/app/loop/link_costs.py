@@ -163,7 +163,10 @@ class LinkCosts:
         self._note(now, 0)
 
     def _count(self, node: Node, now: Now) -> None:
+        day = self._ledger.day
         self._ledger.roll(now)
+        if self._ledger.day != day:
+            self._ahead = 0  # what a day has counted too much does not make the next one cheaper
         self._traffic, wire = node.state.traffic, self._meter.take()
         if self._traffic.bytes or wire.total:
             self._moved_us = now.monotonic_us

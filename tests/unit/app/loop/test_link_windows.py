@@ -251,6 +251,17 @@ def test_a_delivery_was_on_the_wire_and_its_answer_is_still_to_come(metered: Cal
     assert not agent.costs.may_spend(READINGS, 8_001, agent.now)
 
 
+def test_what_a_day_counts_too_much_makes_the_next_one_no_cheaper(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY)
+    agent.device.node.state.traffic.count_sent(READINGS, 10_000)  # and the connection is lost before they go
+    agent.costs.turn(agent.device.node, agent.now)
+    tomorrow = Now(agent.now.monotonic_us + 24 * HOUR_US, agent.now.wall_us + 24 * HOUR_US)
+    agent.meter.note(WireBytes(mqtt=50_000))
+    agent.costs.turn(agent.device.node, tomorrow)
+    assert agent.costs.may_spend(READINGS, 29_700, tomorrow)
+    assert not agent.costs.may_spend(READINGS, 29_701, tomorrow)
+
+
 def test_a_window_ends_when_nothing_more_may_be_spent(metered: Callable[..., Metered]) -> None:
     agent = metered(DAILY, 50_000)
     assert agent.turn()
