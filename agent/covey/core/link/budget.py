@@ -5,7 +5,8 @@
 2. `URGENT` kinds (orders and results, group changes, alarms, acknowledgements, and a window for them) may use all of
    it. A fifth is reserved for them: other kinds stop at four fifths. Regular windows and beats stop in between. Where a
    budget pays for three windows, all but beats leave enough for an urgent one.
-3. A month's budget is paced: ordinary kinds may use the part of their share that has passed, and a day in advance.
+3. A month's budget is paced: all but `URGENT` kinds may use the part of their share that has passed, and a day in
+   advance. So windows that are too many for a month leave some for each day of it.
 4. What does not fit waits for the next window, day or month. It is never dropped for the budget.
 5. A device with a budget connects in windows. Without a schedule of its own it plans as many as half of it pays.
 """
@@ -77,12 +78,10 @@ class Budget:
         all_of_it = self.bytes - self.margin
         if kind in URGENT:
             return all_of_it
-        if kind == BEATS:
-            return min(self.bytes * 9 // 10, all_of_it)
-        spared = WINDOW_COST_BYTES if all_of_it >= 3 * WINDOW_COST_BYTES else 0
-        if kind == WINDOW:
-            return min(self.bytes * 9 // 10, all_of_it - spared)
+        spared = WINDOW_COST_BYTES if kind != BEATS and all_of_it >= 3 * WINDOW_COST_BYTES else 0
         share = min(self.bytes * 4 // 5, all_of_it - spared)
+        if kind in {BEATS, WINDOW}:
+            share = min(self.bytes * 9 // 10, all_of_it - spared)
         if not self.monthly:
             return share
         day = now.wall_us // _DAY_US

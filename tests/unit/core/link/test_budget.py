@@ -89,6 +89,10 @@ def test_a_month_is_paced_and_a_day_in_advance() -> None:
     assert not budget.may_spend(READINGS, 1_200_001, ledger, at("2026-11-14T00:00"))
     assert budget.may_spend(READINGS, 2_400_000, ledger, at("2026-11-30T00:00"))
     assert budget.may_spend(CONTROL, 2_900_000, ledger, first)
+    for kind in (WINDOW, BEATS):
+        assert budget.may_spend(kind, 180_000, ledger, first)
+        assert not budget.may_spend(kind, 180_001, ledger, first)
+        assert budget.may_spend(kind, 2_700_000, ledger, at("2026-11-30T00:00"))
 
 
 def test_half_of_a_budget_pays_for_windows() -> None:
