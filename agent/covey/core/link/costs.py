@@ -5,7 +5,7 @@
    segments).
 2. Days and months are those of UTC. A clock that is set forward by more than time has passed takes what was counted
    with it, and one that is set back over midnight stays in the day that has begun, so that no correction brings a
-   fresh day.
+   fresh day. Nor does a midnight within half a day of another one, if the clock was set in between.
 3. A count is durable only once it is noted. `CostLedger.granted` is the bound up to which the agent may count before it
    notes again: after a power cut counting continues there, so that nothing is ever missing.
 """
@@ -98,16 +98,21 @@ class CostLedger:
     """The first day of this month that was counted."""
     seen: Now | None = None
     """When the clock was looked at last; not noted."""
+    begun_us: int | None = None
+    """When midnight has begun this day, in monotonic microseconds, if nothing else did; not noted."""
+    was_set: bool = False
+    """Whether the clock was set since; not noted."""
 
     def roll(self, now: Now) -> None:
         """Enter the day of a moment (rule 2)."""
         day, before = now.wall_us // _DAY_US, self.seen
         self.seen = now
+        step_us = 0 if before is None else now.wall_us - before.wall_us - (now.monotonic_us - before.monotonic_us)
+        self.was_set = self.was_set or abs(step_us) > _STEP_US
         if day in (self.day, self.day - 1):  # set back over midnight: the day that has begun goes on, or it would twice
             return
         is_other_month = month_of(day) != month_of(self.day)
-        step_us = 0 if before is None else now.wall_us - before.wall_us - (now.monotonic_us - before.monotonic_us)
-        if step_us > _STEP_US or day < self.day:  # set: today's count continues under another date
+        if step_us > _STEP_US or day < self.day or self._has_just_begun(now):  # set: today's count continues
             if is_other_month:
                 self.began = day
             self.day = day
@@ -117,6 +122,11 @@ class CostLedger:
             self.month.clear()
             self.granted, self.began = 0, day
         self.day = day
+        self.begun_us, self.was_set = now.monotonic_us, False
+
+    def _has_just_begun(self, now: Now) -> bool:
+        """Say whether the clock passes a second midnight so soon after one only because it was set in between."""
+        return self.was_set and self.begun_us is not None and now.monotonic_us < self.begun_us + _DAY_US // 2
 
     def add(self, counted: Mapping[str, int]) -> None:
         """Add bytes by kind."""

@@ -70,6 +70,18 @@ def test_a_clock_that_is_set_back_over_midnight_begins_no_day_twice() -> None:
     assert ledger.bytes_today == 110
 
 
+def test_a_clock_that_is_set_between_two_midnights_begins_one_day() -> None:
+    ledger = CostLedger()
+    ledger.roll(at("2026-11-29T23:00"))
+    ledger.roll(at("2026-11-30T00:01", 3_660))
+    ledger.add({READINGS: 100})
+    ledger.roll(at("2026-12-02T23:30", 3_720))
+    ledger.roll(at("2026-12-03T00:01", 5_580))
+    assert ledger.bytes_today == ledger.bytes_this_month == 100
+    ledger.roll(at("2026-12-04T00:01", 5_580 + _DAY_S))
+    assert ledger.bytes_today == 0
+
+
 def test_after_a_power_cut_counting_continues_at_what_was_granted() -> None:
     ledger = CostLedger()
     ledger.roll(at("2026-11-29T12:00"))
