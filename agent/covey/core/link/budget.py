@@ -103,15 +103,16 @@ def link_budget(text: str) -> Budget | None:
     if not text:
         return None
     found = _read(text)
+    day_kb = BUDGET_BYTES_A_DAY_MIN // 1_000
+    least = f"at least {day_kb} kB/day, or {day_kb * _MONTH_DAYS} kB/month"
     if found is None:
         raise ConfigurationError(
-            f"link.budget: '{text[:32]}' is no budget", hint="write it like '1 MB/month' or '20 kB/day' (B, kB, MB, GB)"
+            f"link.budget: '{text[:32]}' is no budget",
+            hint=f"write it like '1 MB/month' or '20 kB/day' (B, kB, MB, GB), {least}",
         )
     budget = Budget(int(float(found[1]) * _UNITS[found[2]]), found[3] == "month")
     if budget.bytes_a_day < BUDGET_BYTES_A_DAY_MIN:
-        day_kb = BUDGET_BYTES_A_DAY_MIN // 1_000
         raise ConfigurationError(
-            f"link.budget: '{text}' does not pay for one connection and one heartbeat a day",
-            hint=f"at least {day_kb} kB/day, or {day_kb * _MONTH_DAYS} kB/month",
+            f"link.budget: '{text}' does not pay for one connection and one heartbeat a day", hint=least
         )
     return budget

@@ -42,8 +42,9 @@ def test_budgets(text: str, expected: Budget | None) -> None:
     "text", ["0", "0 kB/day", "-1 MB/month", "20 kB", "20 KB/day", "1 MB/year", "9999 B/day", "309 kB/month", "none"]
 )
 def test_what_is_no_budget_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(ConfigurationError) as refused:
         link_budget(text)
+    assert (refused.value.hint or "").endswith("at least 10 kB/day, or 310 kB/month")
 
 
 def test_the_hint_for_a_small_budget_names_the_minimum() -> None:
