@@ -1,4 +1,4 @@
-"""`./dev test` runs few failed tests once more, alone, and names those that then pass."""
+"""`./dev` starts the builder that is named, and runs few failed tests once more, alone, naming those that then pass."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.debian_root import need
 from tests.waiting import GUARD_S
 
 pytestmark = pytest.mark.processes
@@ -124,3 +125,18 @@ def test_neither_many_failed_tests_nor_a_crash_get_a_second_chance(tree: _Tree, 
     assert done.returncode == 1
     assert "unsteady: " not in done.stdout
     assert set(tree.runs().values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "tool"),
+    [("deb", "deb", "dpkg-deb"), ("image", "deb.image", "apt-get"), ("release", "deb.release", "apt-get")],
+)
+def test_dev_runs_the_builder_that_is_named_with_its_options(
+    tree: _Tree, tmp_path: Path, command: str, module: str, tool: str
+) -> None:
+    need(None if shutil.which(tool) else f"no {tool} here")
+    python = tmp_path / ".venv" / "bin" / "python"
+    builds = f'#!/bin/sh\ncase "$*" in "-m deb"*) echo "$@";; *) exec {sys.executable} "$@";; esac\n'
+    python.write_text(builds)
+    done = tree.run("./dev", command, "--output", "here")
+    assert (done.returncode, done.stdout) == (0, f"-m {module} --output here\n"), done.stderr
