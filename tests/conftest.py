@@ -10,7 +10,8 @@ tests and of the simulation.
    the end: for how long depends on what else the machine does, so no test fails for it.
 4. Hypothesis and the simulation try fewer examples.
 
-`./dev prove` runs the tests of the tests, which `tests/proof.py` describes. `./dev test` leaves them out.
+`./dev prove` runs the tests of the tests, which `tests/proof.py` describes. `./dev test` leaves them out. With
+`--third N` it runs a third of them: CI takes the next third for each commit.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import signal
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Collection, Generator, Iterable
 from functools import partial
 from pathlib import Path
@@ -57,8 +59,9 @@ settings.register_profile("search", settings.get_profile("same"), derandomize=Fa
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
+    """Add the options."""
     parser.addoption("--quick", action="store_true", help="no processes, no Spark, few examples: seconds")
+    parser.addoption("--third", type=int, metavar="N", help="of all tests, those of the third N, by their names")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -96,10 +99,16 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out of the quick suite what is marked."""
-    if config.getoption("--quick"):
-        config.hook.pytest_deselected(items=[item for item in items if not _is_quick(item)])
-        items[:] = filter(_is_quick, items)
+    """Leave out of the quick suite what is marked, and of a third what is not in it."""
+    third = config.getoption("--third")
+
+    def wanted(item: pytest.Item) -> bool:
+        if config.getoption("--quick") and not _is_quick(item):
+            return False
+        return third is None or zlib.crc32(item.nodeid.encode()) % 3 == third % 3
+
+    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
+    items[:] = filter(wanted, items)
 
 
 def _is_quick(item: pytest.Item) -> bool:

@@ -1,6 +1,7 @@
 """Tests of the tests: that a mistake in the product is noticed, and that each benchmark and each model runs.
 
-They say nothing new of the product, so `./dev test` leaves them out; `./dev prove` runs them, and CI runs both.
+They say nothing new of the product, so `./dev test` leaves them out; `./dev prove` runs them. CI runs a third of them
+for each change.
 
 1. They are marked `proof`.
 2. What makes a mistake, or starts a benchmark or a model, calls `begins`. A test that does so without the mark fails,
