@@ -164,7 +164,7 @@ at most, a third of a percent of what a day costs with the default settings."""
 BUDGET_BYTES_A_DAY_MIN = 10_000
 """Smallest `link.budget`: a connection with a full TLS handshake and a heartbeat, twice, since one may fail."""
 
-BUDGET_MARGIN_BYTES = 2_000
+BUDGET_MARGIN_BYTES = 2_500
 """What of a budget is kept for the end of a connection, at least: what is under way, and the count of one second."""
 
 WINDOW_COST_BYTES = 5_000

@@ -55,7 +55,7 @@ class Budget:
     @property
     def margin(self) -> int:
         """What is kept for what is under way when the connection is closed (rule 1)."""
-        return min(max(BUDGET_MARGIN_BYTES, self.bytes // 50), self.bytes // 5)
+        return min(max(BUDGET_MARGIN_BYTES, self.bytes // 50), self.bytes // 4)
 
     @property
     def deliveries(self) -> int:

@@ -63,17 +63,17 @@ def test_readings_leave_a_reserve_for_orders_and_alarms() -> None:
         assert budget.may_spend(kind, 15_000, ledger, now)
         assert not budget.may_spend(kind, 15_001, ledger, now)
     for kind in (CONTROL, ALARMS, URGENT_WINDOW):
-        assert budget.may_spend(kind, 23_000, ledger, now)
-        assert not budget.may_spend(kind, 23_001, ledger, now)
+        assert budget.may_spend(kind, 22_500, ledger, now)
+        assert not budget.may_spend(kind, 22_501, ledger, now)
 
 
 def test_a_small_budget_leaves_an_urgent_window_where_it_pays_for_three() -> None:
     small, smallest, ledger, now = Budget(20_000, monthly=False), Budget(10_000, monthly=False), CostLedger(), START
     for kind in (READINGS, WINDOW):
-        assert small.may_spend(kind, 13_000, ledger, now)
-        assert not small.may_spend(kind, 13_001, ledger, now)
-        assert smallest.may_spend(kind, 8_000, ledger, now)
-    assert small.may_spend(URGENT_WINDOW, 18_000, ledger, now)
+        assert small.may_spend(kind, 12_500, ledger, now)
+        assert not small.may_spend(kind, 12_501, ledger, now)
+        assert smallest.may_spend(kind, 7_500, ledger, now)
+    assert small.may_spend(URGENT_WINDOW, 17_500, ledger, now)
 
 
 def test_what_a_relay_has_under_way_fits_into_the_margin() -> None:
