@@ -15,7 +15,7 @@ import time
 from tests.sim.ledger import ViolationError
 from tests.sim.many import run_seeds
 from tests.sim.metered import run_metered
-from tests.sim.open_seeds import OPEN_SEEDS
+from tests.sim.open_seeds import OPEN_METERED_SEEDS, OPEN_SEEDS
 from tests.sim.world import run_seed
 
 _DRAWN = range(10**7, 10**12)
@@ -57,7 +57,7 @@ def _run(first: int, count: int, jobs: int | None, *, metered: bool) -> int:
     accepted = failed = 0
     for outcome in run_seeds(range(first, first + count), jobs, metered=metered):
         accepted += outcome.accepted
-        expected = None if metered else OPEN_SEEDS.get(outcome.seed)
+        expected = (OPEN_METERED_SEEDS if metered else OPEN_SEEDS).get(outcome.seed)
         if expected is not None and outcome.violation == expected:
             print(f"known, and open: {outcome}", flush=True)
         elif expected is not None and outcome.violation is None:
