@@ -20,6 +20,8 @@ from covey_ingest.committer.file_names import named_digest
 from tests.failing_s3 import FailingS3
 from tests.tables_driver import URL, Driver, asked_once, reworked
 
+pytestmark = pytest.mark.slow
+
 Damage = Callable[[bytearray, random.Random], None]
 
 
