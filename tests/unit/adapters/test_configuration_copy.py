@@ -32,6 +32,7 @@ def _damage(path: Path, content: bytes) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_restored(files: ConfigurationFiles, capsys: pytest.CaptureFixture[str]) -> None:
     whole = files.path.read_bytes()
     for place in range(len(whole)):

@@ -318,6 +318,7 @@ def test_a_founder_cannot_begin_with_more() -> None:
             read_manifest(sign_manifest(changed, _ANN).raw)
 
 
+@pytest.mark.slow
 def test_what_a_member_adds_and_removes_again_costs_what_the_example_says() -> None:
     trust = _group(Mode.INVITES_ONLY, Member(_MAL.keys))
     guests = [_made_up(number) for number in range(1, 901)]

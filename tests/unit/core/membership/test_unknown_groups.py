@@ -202,6 +202,7 @@ def test_nobody_asks_to_be_one_of_a_persons_own_devices(make: Make) -> None:
     assert _wishes(ann) == []
 
 
+@pytest.mark.slow
 def test_listed_devices_that_ask_take_no_room_of_a_persons_own_invitations(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     crowd = [make(f"mal {number}") for number in range(MAXIMUM_GROUP_REQUESTS + 1)]
