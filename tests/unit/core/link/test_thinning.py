@@ -135,6 +135,7 @@ def test_every_minute_keeps_its_readings_and_their_sum(make: Make) -> None:
 
 
 @pytest.mark.parametrize(("outbox_bytes", "widest"), [(12_000, 1), (7_000, 2), (5_000, 3)])
+@pytest.mark.slow
 def test_where_space_is_still_short_windows_become_wider(make: Make, outbox_bytes: int, widest: int) -> None:
     station = Station(make, outbox_bytes)
     station.publish(1_200)
