@@ -149,7 +149,7 @@ _OUR_OWN = {
     "BOARD_ENVELOPES_WAITING": "this machine's memory",
     "OUTBOX_BYTES": "this machine's disk",
     "FREED_MEMORY_US": "this device's rhythm",
-    "START_US": "this device's rhythm",
+    "FREED_MEMORY_START_US": "this device's rhythm",
     "WRITES_LOOK_US": "this device's rhythm",
     "WRITES_NOTED_BYTES": "this device's rhythm",
     "SHARED_COMMIT_WAIT_US": "this device's rhythm",

@@ -100,8 +100,8 @@ def synchronise(path: Path) -> None:
         os.close(descriptor)
 
 
-def let_go(path: Path) -> None:
-    """Have the kernel let go of its copy of a file that is on the disk, so that the disk is read next. Raises OSError.
+def drop_cached(path: Path) -> None:
+    """Drop the kernel's copy of a file that is on the disk, so that the next read is from the disk. Raises OSError.
 
     Where a write to the disk failed, the copy is what was to be written, and the disk has something else.
     """

@@ -95,7 +95,7 @@ WRITES_LOOK_US = 600_000_000
 FREED_MEMORY_US = 3_600_000_000
 """Between two times that the agent returns freed memory to the kernel: it takes a millisecond."""
 
-START_US = 5_000_000
+FREED_MEMORY_START_US = 5_000_000
 """After so long an agent has started, and returns for the first time what it has freed."""
 
 WRITES_NOTED_BYTES = 512 * KIB

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from covey.adapters.files import let_go, storage_errors, synchronise
+from covey.adapters.files import drop_cached, storage_errors, synchronise
 from covey.adapters.objects.cloud import CloudStore, open_cloud_store
 from covey.adapters.objects.folder import DirectoryStore
 from covey.adapters.objects.location import READER_PATIENCE
@@ -155,7 +155,7 @@ class FolderStore:
                 partial.rename(target)
             for path in (target, target.parent, target.parent.parent):
                 synchronise(path)
-            let_go(target)
+            drop_cached(target)
             if Content.of(target) != content:
                 raise _not_as_written(self._root, key)
             return int(target.stat().st_mtime * 1000)
@@ -326,7 +326,7 @@ class Folder:
                 synchronise(file)
         for folder in (log, log.parent, self.root) if delta.version() == 0 else (log,):
             synchronise(folder)
-        let_go(log / f"{newest}.json")
+        drop_cached(log / f"{newest}.json")
 
     def mend(self, table: str) -> None:
         """Remove the newest entry or checkpoint where it is torn."""
@@ -334,7 +334,7 @@ class Folder:
         entries = sorted(log.glob("[0-9]*.json"))
         for newest in entries[-1:]:  # of a run that ended as its disk failed: not what the kernel has of it counts
             synchronise(newest)
-            let_go(newest)
+            drop_cached(newest)
         while entries and not _is_whole(entries[-1].read_bytes()):
             entries.pop().unlink()
         for checkpoint in sorted(log.glob("*.checkpoint.parquet"))[-1:]:

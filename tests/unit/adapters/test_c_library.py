@@ -11,7 +11,7 @@ import pytest
 from covey.adapters import c_library
 from covey.app.agent.freed_memory import FreedMemory
 from covey.core.now import Now
-from covey.limits.storage import FREED_MEMORY_US, START_US
+from covey.limits.storage import FREED_MEMORY_START_US, FREED_MEMORY_US
 from tests.meta.source_tree import ROOT
 
 _PROGRAM = """
@@ -39,7 +39,13 @@ def test_an_agent_returns_memory_after_its_start_and_then_each_hour(monkeypatch:
     monkeypatch.setattr(c_library, "return_freed_memory", lambda: returned.append(1))
     began, hour = 1_000_000, FREED_MEMORY_US
     role = FreedMemory(Now(began, began))
-    times = (began, began + START_US - 1, began + START_US, began + START_US + hour - 1, began + START_US + hour)
+    times = (
+        began,
+        began + FREED_MEMORY_START_US - 1,
+        began + FREED_MEMORY_START_US,
+        began + FREED_MEMORY_START_US + hour - 1,
+        began + FREED_MEMORY_START_US + hour,
+    )
     counts = []
     for at in times:
         role.turn(None, Now(at, at))  # type: ignore[arg-type]

@@ -135,7 +135,7 @@ class CloudStore:
             except FileNotFoundError:
                 return None
 
-    def let_go(self, key: str) -> None:
+    def drop_cached(self, key: str) -> None:
         """Do nothing: nothing of an object is kept here."""
 
     def pieces(self, key: str, begin: int, end: int) -> Iterator[bytes] | None:

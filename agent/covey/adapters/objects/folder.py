@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import (
-    let_go,
+    drop_cached,
     locked_folder,
     open_regular,
     read_regular,
@@ -121,8 +121,8 @@ class DirectoryStore:
             raise LimitError(f"{key} is longer than {maximum} bytes")
         return content
 
-    def let_go(self, key: str) -> None:
-        """Have the kernel let go of its copy of an object that is on the disk, so that the disk is read next.
+    def drop_cached(self, key: str) -> None:
+        """Drop the kernel's copy of an object that is on the disk, so that the next read is from the disk.
 
         Raises:
             MalformedError: not a key.
@@ -130,7 +130,7 @@ class DirectoryStore:
         """
         path = self._path(key)
         with storage_errors("read", path), suppress(FileNotFoundError):
-            let_go(path)
+            drop_cached(path)
 
     def pieces(self, key: str, begin: int, end: int) -> Iterator[bytes] | None:
         """Give the bytes of an object from one position up to another, a chunk at a time; None where there is none.

@@ -86,7 +86,7 @@ class ReadBackStore:
 
     def _found(self, key: str, size: int) -> bytes | None:
         """Return the object as the medium has it, or something else where it is longer."""
-        self._store.let_go(key)
+        self._store.drop_cached(key)
         try:
             return self._store.get(key, size)
         except LimitError:

@@ -1,10 +1,10 @@
-"""Memory that the agent no longer needs: after its start, after a large history or a full outbox."""
+"""Memory that the agent no longer needs: half a MiB after its start, more after a large history or a full outbox."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covey.limits.storage import FREED_MEMORY_US, START_US
+from covey.limits.storage import FREED_MEMORY_START_US, FREED_MEMORY_US
 
 if TYPE_CHECKING:
     from covey.core.node import Node
@@ -16,7 +16,7 @@ class FreedMemory:
 
     def __init__(self, now: Now) -> None:
         """Begin with the end of the start."""
-        self._due_us = now.monotonic_us + START_US
+        self._due_us = now.monotonic_us + FREED_MEMORY_START_US
 
     def turn(self, node: Node, now: Now) -> int:
         """Return what was freed, if it is time."""

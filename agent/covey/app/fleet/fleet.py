@@ -160,7 +160,7 @@ class FleetView:
         )
 
     def take_members(self, device: Device, only: Collection[DeviceKey] | None = None) -> None:
-        """Take up who is in the device's groups, and which node of a vault the device itself is.
+        """Read who is in the groups of the device, and which node of a vault the device is.
 
         `only`: the members that this view is about; None for all.
         """

@@ -14,14 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from covey.app.telemetry.newest_readings import segments_backwards
-from covey.core.ids import NodeId
+from covey.app.telemetry.newest_readings import messages_of, segments_backwards
 from covey.core.telemetry.batch import Kind
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.telemetry.names import shown
 from covey.core.telemetry.summaries import read_summary
-from covey.core.vault.documents import open_segment
-from covey.core.wire.message import BATCHES, MessageType, read_message
+from covey.core.wire.message import BATCHES, MessageType
 from covey.errors import RemoteError
 from covey.limits.vault import MAXIMUM_SHOWN_SERIES
 
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from covey.core.ids import DeviceKey
-    from covey.core.vault.documents import SegmentEntry
     from covey.core.vault.reading import VaultReader
     from covey.core.wire.message import Message
 
@@ -106,7 +103,7 @@ def curves(
         if most_bytes is not None and read > most_bytes:
             stopped(entry.created_at_us)
             break
-        for message in _telemetry_of(reader, node, entry, author):
+        for message in messages_of(reader, node, entry, author, BATCHES):
             thinned = message.type is not MessageType.TELEMETRY
             with suppress(RemoteError):
                 for name, unit, at_us, value in _values(message, known):
@@ -155,15 +152,3 @@ def _take(
         if before is None
         else before.including(at_us, value, thinned=thinned)
     )
-
-
-def _telemetry_of(reader: VaultReader, node: str, entry: SegmentEntry, author: DeviceKey) -> Iterator[Message]:
-    content = reader.segment(node, entry)
-    if content is None:
-        return
-    with suppress(RemoteError):
-        for record in open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content):
-            with suppress(RemoteError):
-                message = read_message(record.message, verify=False)
-                if message.author == author and message.type in BATCHES:
-                    yield read_message(record.message)

@@ -15,7 +15,8 @@ from __future__ import annotations
 import heapq
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -352,6 +353,25 @@ def segments_backwards(reader: VaultReader, nodes: Iterable[str]) -> Iterator[tu
         StorageError: the vault cannot be read.
     """
     return _backwards(reader, nodes, {}, {})
+
+
+def messages_of(
+    reader: VaultReader, node: str, entry: SegmentEntry, author: DeviceKey, types: Collection[MessageType]
+) -> Iterator[Message]:
+    """Yield the messages of some types by one author in a segment, verified; what cannot be read is left out.
+
+    Raises:
+        StorageError: the vault cannot be read.
+    """
+    content = reader.segment(node, entry)
+    if content is None:
+        return
+    with suppress(RemoteError):
+        for record in open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content):
+            with suppress(RemoteError):
+                message = read_message(record.message, verify=False)
+                if message.author == author and message.type in types:
+                    yield read_message(record.message)
 
 
 def _backwards(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from covey.app.device.device import Device
     from covey.core.group.manifest import GroupManifest
     from covey.core.telemetry.batch import Batch
-    from covey.core.vault.documents import SegmentEntry
     from covey.core.vault.reading import VaultReader
     from covey.core.vault.receipts import ProvenReading
     from covey.core.wire.message import Message
@@ -268,7 +267,7 @@ def _matching(
     reader: VaultReader, nodes: list[str], author: DeviceKey, series: str, span: _Span, progress: Callable[[int], None]
 ) -> Iterator[_Found]:
     """Yield what matches, from the newest segment back to where the reading can have been landed at the earliest."""
-    from covey.app.telemetry.newest_readings import segments_backwards
+    from covey.app.telemetry.newest_readings import messages_of, segments_backwards
     from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
     from covey.core.wire.message import MessageType
 
@@ -276,9 +275,7 @@ def _matching(
     for node, entry in segments_backwards(reader, nodes):
         if entry.created_at_us < span.begin_us - _AHEAD_US:
             return
-        for message in _messages(reader, node, entry, author):
-            if message.type is not MessageType.TELEMETRY:
-                continue
+        for message in messages_of(reader, node, entry, author, {MessageType.TELEMETRY}):
             with suppress(RemoteError):
                 _, batch = read_telemetry(message.body, known)
                 for index, (name, _, time_us, _) in enumerate(batch.readings()):
@@ -286,22 +283,6 @@ def _matching(
                         yield _Found(time_us, message, batch, index)
         read += entry.size
         progress(read)
-
-
-def _messages(reader: VaultReader, node: str, entry: SegmentEntry, author: DeviceKey) -> Iterator[Message]:
-    """Yield the messages of an author in a segment, verified; what cannot be read is left out."""
-    from covey.core.ids import NodeId
-    from covey.core.vault.documents import open_segment
-    from covey.core.wire.message import read_message
-
-    content = reader.segment(node, entry)
-    if content is None:
-        return
-    with suppress(RemoteError):
-        for record in open_segment(reader.key_for(node, content), NodeId(bytes.fromhex(node)), entry, content):
-            with suppress(RemoteError):
-                if read_message(record.message, verify=False).author == author:
-                    yield read_message(record.message)
 
 
 def _receipt(device: Device, found: _Found) -> bytes:

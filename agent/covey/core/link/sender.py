@@ -56,7 +56,7 @@ class Sender:
             yield from self._of(link, now)
 
     def pass_over(self) -> None:
-        """Have `envelopes` continue with another window: no more of this one fits for now."""
+        """Make `envelopes` continue with the next window: nothing more of this one fits for now."""
         self._passes_over = True
 
     def envelopes_to(self, recipient: DeviceKey, now: Now, at_most: int) -> Iterator[Outgoing]:

@@ -376,7 +376,7 @@ def alarm_of(body: bytes) -> Alarm | None:
 
 
 def rows_of(body: bytes) -> bytes:
-    """Return the salt and signature of the readings of a body, whoever has written it; empty where it has none."""
+    """Return the salt and signature of the readings of any device's body; empty if it has none."""
     rows = _extensions(body).get(ROWS_KEY, b"")
     return rows if isinstance(rows, bytes) else b""
 
