@@ -85,6 +85,8 @@ def _taken(manifests: Sequence[GroupManifest], chance: random.Random, settles: f
 @example(1123)  # a circle of removals, of which wishes from before the last meeting decided: few graphs have one
 @example(1438)
 @example(1548)
+@example(55)  # judged from where a device happens to begin, these two come out differently
+@example(59)
 def test_members_with_the_same_manifests_agree_whenever_they_settled(seed: int) -> None:  # accepts: 000.16, 000.17
     chance = random.Random(seed)
     written = _written(chance)
