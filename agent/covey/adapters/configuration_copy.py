@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -96,10 +97,14 @@ def _damage(present: _Present | None, copy: _Copy) -> str:
 
 
 def _read(path: Path) -> _Present | None:
-    """Return the file as it is; None where there is none. Raises OSError."""
+    """Return the file as it is; None where there is none. Raises OSError.
+
+    Its time is asked last, of the file that was read: what somebody changes meanwhile never looks older than it is.
+    """
     try:
-        modified_ns = path.stat().st_mtime_ns
-        return _Present(modified_ns, path.read_bytes())
+        with path.open("rb") as file:
+            content = file.read()
+            return _Present(os.fstat(file.fileno()).st_mtime_ns, content)
     except FileNotFoundError:
         return None
     except OSError as error:

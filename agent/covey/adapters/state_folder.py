@@ -270,8 +270,8 @@ class StateFolder:
                     problem = problem or error
                     continue
                 stored.wipe()
-                mend_secret(self._identity_path, raw)
-                mend_secret(self.noise_keys.path, noise)
+                mend_secret(self._identity_path, raw, identity_files)
+                mend_secret(self.noise_keys.path, noise, noise_files)
                 for each in identity_files:
                     wipe(each)
                 return identity

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,23 @@ def test_a_damaged_copy_restores_nothing_and_is_replaced(files: ConfigurationFil
         copy_of(files.path).write_bytes(damaged[: rng.choice((len(whole), rng.randrange(len(whole))))])
         assert files.restored().telemetry.batch_seconds == 42.0
         assert copy_of(files.path).read_bytes() == whole
+    assert not damaged_file(files.path).exists()
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_no_damaged_one(
+    files: ConfigurationFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = files.path.with_name("new")
+    new.write_text(_TEXT.replace("42.0", "43.0"))
+    whole_open = Path.open
+
+    def replaced_before(path: Path, *how: Any, **rest: Any) -> Any:
+        if path == files.path and new.exists():
+            new.replace(path)
+        return whole_open(path, *how, **rest)
+
+    monkeypatch.setattr(Path, "open", replaced_before)
+    assert files.restored().telemetry.batch_seconds == 43.0
     assert not damaged_file(files.path).exists()
 
 

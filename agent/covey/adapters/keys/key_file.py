@@ -10,10 +10,18 @@ import errno
 import os
 import shlex
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from covey.adapters.files import open_regular, replace_durably, storage_error, synchronise
+from covey.adapters.files import (
+    locked_folder,
+    open_regular,
+    replace_durably,
+    storage_error,
+    storage_errors,
+    synchronise,
+)
 from covey.adapters.journal import report
 from covey.core.crypto import wipe
 from covey.errors import ConfigurationError, StorageError
@@ -61,14 +69,15 @@ def read_secret(path: Path, maximum: int) -> bytearray:
 
 
 def write_secret_twice(path: Path, content: bytes | bytearray) -> None:
-    """Replace a secret and its second copy, from which `read_secret_twice` restores it.
+    """Replace a secret and its second copy, from which `mend_secret` restores it.
 
     Raises:
         DiskFullError: no room left.
         StorageError: the disk refused otherwise.
     """
-    write_secret(path, content)
-    write_secret(copy_of(path), content)
+    with storage_errors("write", path), locked_folder(path.parent):
+        write_secret(path, content)
+        write_secret(copy_of(path), content)
 
 
 def read_secret_twice(path: Path, maximum: int) -> list[bytearray]:
@@ -96,20 +105,36 @@ def read_secret_twice(path: Path, maximum: int) -> list[bytearray]:
     return found
 
 
-def mend_secret(path: Path, content: bytes | bytearray) -> None:
-    """Have a secret and its copy hold what turned out to be right; a disk that refuses leaves that to the next time."""
-    for each in (path, copy_of(path)):
-        with suppress(ConfigurationError, StorageError):
-            if each.exists():
-                found = read_secret(each, len(content))
-                is_right = found == content
-                wipe(found)
-                if is_right:
-                    continue
-        with suppress(StorageError):
-            write_secret(each, content)
-            if each == path:
-                report("warning", f"{path} was missing or damaged: restored from its second copy")
+def mend_secret(path: Path, right: bytes | bytearray, found: Sequence[bytes | bytearray]) -> None:
+    """Have a secret and its copy hold what turned out to be right among what `read_secret_twice` had found.
+
+    Another process may have replaced the secret since: then that is right, and nothing is mended. A disk that refuses
+    leaves the mending to the next time.
+    """
+    if all(_holds(each, right) for each in (path, copy_of(path))):
+        return
+    with suppress(ConfigurationError, StorageError, OSError), locked_folder(path.parent):
+        present = read_secret_twice(path, max(map(len, found)))
+        is_unchanged = present == found
+        for secret in present:
+            wipe(secret)
+        if not is_unchanged:
+            return
+        for each in (path, copy_of(path)):
+            if not _holds(each, right):
+                write_secret(each, right)
+                if each == path:
+                    report("warning", f"{path} was missing or damaged: restored from its second copy")
+
+
+def _holds(path: Path, content: bytes | bytearray) -> bool:
+    with suppress(ConfigurationError, StorageError):
+        if path.exists():
+            held = read_secret(path, len(content))
+            is_right = held == content
+            wipe(held)
+            return is_right
+    return False
 
 
 def copy_of(path: Path) -> Path:

@@ -47,13 +47,14 @@ class VaultKeyFile:
         if not self.has_copy:
             return _parsed(read_secret(self.path, MAXIMUM_KEY_FILE_BYTES))
         problem: ConfigurationError | None = None
-        for text in read_secret_twice(self.path, MAXIMUM_KEY_FILE_BYTES):
+        found = read_secret_twice(self.path, MAXIMUM_KEY_FILE_BYTES)
+        for text in found:
             try:
                 content = _parsed(text)
             except ConfigurationError as error:
                 problem = problem or error
                 continue
-            mend_secret(self.path, text)
+            mend_secret(self.path, text, found)
             return content
         assert problem is not None
         raise problem

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.keys.key_file import private_folder, read_secret, write_secret
+from covey.adapters.keys.identity_file import read_noise
+from covey.adapters.keys.key_file import copy_of, private_folder, read_secret, write_secret
 from covey.adapters.state_folder import StateFolder
 from covey.errors import ConfigurationError, StorageError
 
@@ -209,3 +210,27 @@ def test_a_key_that_was_put_in_place_of_another_counts(tmp_path: Path) -> None:
     assert (one.path / "identity.key.copy").read_bytes() == (other.path / "identity.key").read_bytes()
     one.wipe()
     assert not [each for each in one.path.iterdir() if ".key" in each.name]
+
+
+def test_a_key_that_another_process_draws_meanwhile_is_not_mended_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent starts, and reads its keys; `covey key rotate` draws a new one before the agent looks at the copies."""
+    folder = StateFolder.at(tmp_path / "state")
+    first = folder.create({})
+    drawn: list[bytes] = []
+
+    def beside(raw: bytes, where: Path, seed: bytes) -> object:
+        if not drawn:
+            other = StateFolder.at(folder.path)
+            drawn.append(b"")
+            identity = other.identity()
+            other.noise_keys.rotate(identity, 1)
+            drawn[0] = identity.noise_public
+        return read_noise(raw, where, seed)
+
+    monkeypatch.setattr("covey.adapters.state_folder.read_noise", beside)
+    folder.identity()
+    keys = folder.noise_keys.read(first.signing_seed)
+    assert [each.public for each in keys] == [drawn[0], first.noise_public]
+    assert folder.noise_keys.path.read_bytes() == copy_of(folder.noise_keys.path).read_bytes()

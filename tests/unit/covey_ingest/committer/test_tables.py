@@ -328,12 +328,12 @@ def test_an_entry_that_a_disk_failed_to_sync_counts_only_after_another_sync(
             done.append("synced")
         synchronise(path)
 
-    def let_go(path: Path) -> None:
+    def drop_cached(path: Path) -> None:
         done.append("let go")
 
     with driver.begin() as tables:
         monkeypatch.setattr(table_locations, "synchronise", failing)
-        monkeypatch.setattr(table_locations, "let_go", let_go)
+        monkeypatch.setattr(table_locations, "drop_cached", drop_cached)
         written = driver.put(tables, range(2, 4))
         if keeps_it:
             tables.commit(written, {"node": [4]}, reworked)
