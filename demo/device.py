@@ -58,12 +58,14 @@ class Device:
     program: ClassVar[Sequence[str]] = COVEY
     """What an agent is started with."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, environment: Mapping[str, str] | None = None) -> None:
+        """Name its places; what its environment has besides this process's holds for commands and agent."""
         self.name = name
         self.state = folder / name
         self.log = folder / f"{name}.log"
         self.author = ""
         self.noise_public = ""
+        self._environment = {**os.environ, **(environment or {})}
         self._agent: Process | None = None
 
     def set_up(self, broker: Broker | None = None, url: str = "") -> None:
@@ -98,14 +100,16 @@ class Device:
         """Start the agent, with more in its environment."""
         assert self._agent is None
         with self.log.open("ab") as log:
-            self._agent = self._launch(self._words(words), log, {**os.environ, **(environment or {})})
+            self._agent = self._launch(self._words(words), log, self._environment | dict(environment or {}))
 
     def _words(self, words: Sequence[str]) -> list[str]:
         return [words[0], "--state", str(self.state), *words[1:]]
 
     def _run(self, words: Sequence[str], feed: bytes) -> subprocess.CompletedProcess[str]:
         """Run a command with this on its stdin, each in a new interpreter."""
-        done = subprocess.run([*COVEY, *words], input=feed, capture_output=True, timeout=_HANGS_S, check=False)
+        done = subprocess.run(
+            [*COVEY, *words], input=feed, capture_output=True, timeout=_HANGS_S, check=False, env=self._environment
+        )
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def _launch(self, words: Sequence[str], log: IO[bytes], environment: Mapping[str, str]) -> Process:

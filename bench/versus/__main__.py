@@ -18,8 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench import clock
 from bench.smoke import share_commands
-from bench.versus import clock, disk
+from bench.versus import disk
 from bench.versus.faults import FAULTS, Fault
 from bench.versus.ledger import Balance
 from bench.versus.rig import FULL, SHORT, Pace, Rig

@@ -6,6 +6,7 @@ SIGTERM, so that nothing but the damage is measured. With a program end its conn
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from bench.versus.rig import Rig
 
 _DOWN_S = 0.5
+_DAY_S = 86_400
 _WAITING = 400
 """Messages that wait at a side when its files are damaged, at most."""
 
@@ -148,7 +150,7 @@ def _truncate(rig: Rig, files: list[Path]) -> None:
 def _clock_jumps(rig: Rig) -> None:
     """Set the edge's clock a year ahead, a year back, and right again, while it runs."""
     for days in (365, -365, 0):
-        rig.clock.set(days)
+        rig.clock.set(time.time() + days * _DAY_S)
         rig.pause(rig.pace.fault_s / 3)
 
 
@@ -157,7 +159,7 @@ def _week_offline(rig: Rig) -> None:
     rig.system.link.fall_silent()
     rig.rate = 1_000_000.0
     for day in range(7):
-        rig.clock.set(day)
+        rig.clock.set(time.time() + day * _DAY_S)
         rig.await_acknowledged(rig.pace.week // 7, 60.0)
         rig.system.programs["edge"].stop()
         rig.system.programs["edge"].start()

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.versus.clock import Clock
+from bench.clock import Clock
 from bench.versus.disk import Disk
 from bench.versus.ledger import Balance, Ledger, content
 from bench.versus.system import NotAcknowledgedError, Place, System

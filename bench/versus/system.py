@@ -37,7 +37,7 @@ class System(ABC):
     promise: ClassVar[str]
     """How it is configured, in a few words."""
     reads_c_clock: ClassVar[bool] = True
-    """Whether its programs ask the C library for the time, so that `clock.c` can set their clocks."""
+    """Whether its programs ask the C library for the time, so that `bench.clock` can set their clocks."""
 
     def __init__(self, place: Place) -> None:
         self.place = place

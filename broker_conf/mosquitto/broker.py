@@ -46,6 +46,7 @@ class Broker:
         certificate: tuple[Path, Path] | None = None,
         fleet_ca: Path | None = None,
         settings: Mapping[str, str | None] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Prepare a broker that is not running yet.
 
@@ -54,6 +55,7 @@ class Broker:
             certificate: PEM files (chain, key) for TLS; without them the listener is plain, on loopback.
             fleet_ca: folder of the authority whose certificates devices must have, instead of passwords; needs TLS.
             settings: other values for options of the committed configuration; None removes one.
+            environment: what its environment has besides this process's.
 
         Raises:
             ConfigurationError: mosquitto is not there, or `settings` names an option that is not in the file.
@@ -64,7 +66,8 @@ class Broker:
         self._folder = folder
         self._configuration = folder / "mosquitto.conf"
         self._passwords = folder / "passwords"
-        self._command, self._environment = find_mosquitto()
+        self._command, own = find_mosquitto()
+        self._environment = {**own, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
         folder.mkdir(parents=True, exist_ok=True)
