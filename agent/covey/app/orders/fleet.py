@@ -17,7 +17,7 @@ from covey.app.groups.own import personal_group
 from covey.app.history.writing import all_or_nothing, check_note, write_together
 from covey.app.orders.operators import operator_keys, selected
 from covey.app.wording import count
-from covey.core.group.manifest import GroupManifest, Mode
+from covey.core.group.manifest import COLLECTOR, GroupManifest, Mode
 from covey.core.history.bodies import Note
 from covey.core.history.kinds import OperationKind
 from covey.core.history.personal import PLAN_ID_BYTES, FleetPlan
@@ -47,12 +47,14 @@ class ListedGroup:
     """A group of this device.
 
     `operator`: whether this device is one in it. `fleet`: whether the group belongs to the fleet, and `why`.
+    `collectors` are the names of its collectors: label, else fingerprint.
     """
 
     group_id: str
     title: str
     mode: str
     members: int
+    collectors: tuple[str, ...]
     operator: bool
     fleet: bool
     why: str
@@ -101,8 +103,9 @@ def listed_groups(device: Device) -> list[ListedGroup]:
         belongs, why = fleet.judge(group)
         title = device.node.history.profile(group.group_id).title
         is_operator = group.mode is not Mode.PERSONAL and own in operator_keys(device, group)
-        entry = group.group_id.hex(), title, mode_name(group.mode), len(group.members), is_operator, belongs, why
-        found.append(ListedGroup(*entry))
+        collectors = tuple(each.label or each.name for each in group.members if COLLECTOR in each.capabilities)
+        size = len(group.members), collectors
+        found.append(ListedGroup(group.group_id.hex(), title, mode_name(group.mode), *size, is_operator, belongs, why))
     return found
 
 

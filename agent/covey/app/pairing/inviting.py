@@ -151,15 +151,21 @@ def codes_can_be_drawn() -> bool:
     return find_spec("spake2") is not None and find_spec("mnemonic") is not None
 
 
+def fits_relay(device: Device, group: GroupManifest, newcomers: int) -> bool:
+    """Return whether a relay of this device carries the manifest of a group with so many more members."""
+    payloads = announced_payloads(device.config.relay, device.store)
+    size = device.store.groups.largest_manifest(group.group_id) + newcomers * _MEMBER_BYTES
+    return not payloads or payload_bytes([size]) <= max(payloads.values())
+
+
 def check_room(device: Device, group: GroupManifest, newcomers: int = 1) -> None:
     """Refuse to invite more devices than leave a manifest that a relay of this device carries.
 
     Raises:
         LocalError: the manifest would be larger; then no member would hear of any further change of the group.
     """
-    payloads = announced_payloads(device.config.relay, device.store)
-    size = device.store.groups.largest_manifest(group.group_id) + newcomers * _MEMBER_BYTES
-    if payloads and payload_bytes([size]) > max(payloads.values()):
+    if not fits_relay(device, group, newcomers):
+        payloads = announced_payloads(device.config.relay, device.store)
         raise LocalError(
             f"with {len(group.members) + newcomers} members the group's manifest is larger than "
             f"{'the relay accepts' if len(payloads) == 1 else 'any relay accepts'}: {max(payloads.values())} bytes",

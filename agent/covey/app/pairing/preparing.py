@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from covey.app.pairing.invite_file import SUFFIX, InviteFile
 from covey.app.pairing.inviting import check_room, named_keys
 from covey.config.actions import is_action_name
 from covey.core.group.manifest import GroupManifest
-from covey.core.ids import DeviceKey, device_name, printable
+from covey.core.ids import DeviceKey, GroupId, device_name, printable
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.pending import Pairing
 from covey.errors import CoveyError, LocalError, UsageError
@@ -45,8 +46,7 @@ class PreparedInvite:
 
 def prepare(
     device: Device,
-    group: str | None,
-    labels: Sequence[str],
+    newcomers: Sequence[tuple[GroupManifest, str]],
     folder: Path,
     lifetime_us: int,
     *,
@@ -54,14 +54,14 @@ def prepare(
     operators: Sequence[str] | None = None,
     commands: tuple[str, ...] = (),
 ) -> list[Path]:
-    """Write a file for each label into a folder, made if needed; return the files. They are valid for `lifetime_us`.
+    """Write a file for each newcomer into a folder, made if needed; return the files.
 
-    The devices obey the `operators`, unless the join refuses: no person is there to be asked. `commands` are the
-    actions that these may run.
+    `newcomers` are the group and the label of each. The files are valid for `lifetime_us`. The devices obey the
+    `operators`, unless the join refuses: no person is there to be asked. `commands` are the actions that these may run.
 
     Raises:
         ConfigurationError: no relay is set, or the authority over it is not usable.
-        LocalError: the group has no room for so many, or does not let this device invite; too many invites are open.
+        LocalError: a group has no room for so many, or does not let this device invite; too many invites are open.
         StorageError: the disk refused.
         UsageError: a label is invalid, or its file exists; or an action's name is invalid, or there are no operators to
         order it.
@@ -72,19 +72,22 @@ def prepare(
                 f"'{printable(name)}' is not an action name", hint="use lower-case letters, digits, - and _"
             )
     require_relay(device)
-    manifest = device.pick_group(group)
-    if len(manifest.members) + len(labels) > MAXIMUM_MEMBERS:
-        raise LocalError(f"the group has {len(manifest.members)} of at most {MAXIMUM_MEMBERS} members: not enough room")
-    check_room(device, manifest, len(labels))
-    paths = _paths(labels, folder)
+    paths = _paths([label for _, label in newcomers], folder)
+    named: dict[GroupId, tuple[DeviceKey, ...]] = {}
+    for group_id, joining in Counter(group.group_id for group, _ in newcomers).items():
+        manifest = device.node.groups.group(group_id)
+        if len(manifest.members) + joining > MAXIMUM_MEMBERS:
+            raise LocalError(
+                f"the group has {len(manifest.members)} of at most {MAXIMUM_MEMBERS} members: not enough room"
+            )
+        check_room(device, manifest, joining)
+        named[group_id] = named_keys(device, manifest, operators)
+        if commands and not named[group_id]:
+            raise UsageError("no operator is named for these actions", hint="add --operator NAME")
     private_folder(folder)
-    named = named_keys(device, manifest, operators)
-    if commands and not named:
-        raise UsageError("no operator is named for these actions", hint="add --operator NAME")
-    obeys = operators is not None and bool(named)
     files = [
-        replace(each, obeys=obeys, commands=commands)
-        for each in _open(device, manifest, labels, lifetime_us, capabilities, named)
+        replace(each, obeys=operators is not None and bool(each.invite.operators), commands=commands)
+        for each in _open(device, newcomers, lifetime_us, capabilities, named)
     ]
     written: list[Path] = []
     try:
@@ -124,24 +127,28 @@ def _paths(labels: Sequence[str], folder: Path) -> list[Path]:
 
 def _open(
     device: Device,
-    manifest: GroupManifest,
-    labels: Sequence[str],
+    newcomers: Sequence[tuple[GroupManifest, str]],
     lifetime_us: int,
     capabilities: tuple[str, ...],
-    operators: tuple[DeviceKey, ...],
+    operators: Mapping[GroupId, tuple[DeviceKey, ...]],
 ) -> list[InviteFile]:
-    """Make the invites durable, with a rendezvous for each where this device can make accounts (rule 1)."""
+    """Make the invites durable, each with the operators of its group (rule 1).
+
+    Where this device can make accounts, each has a rendezvous.
+    """
     facts = host_facts(device.folder, device.config)
     files: list[InviteFile] = []
     with device.store.transaction():
         now_us = device.now().wall_us
         taken = {each.number for each in device.store.pairings.all() if each.ended is None}
         free = [number for number in range(1, RENDEZVOUS_NUMBERS + 1) if number not in taken]
-        for label, number in zip(labels, secrets.SystemRandom().sample(free, len(labels)), strict=True):
+        numbers = secrets.SystemRandom().sample(free, len(newcomers))
+        for (group, label), number in zip(newcomers, numbers, strict=True):
+            named = operators[group.group_id]
             invite = device.node.joining.invite(
-                manifest.group_id, capabilities, device.config.relay.url, now_us, lifetime_us, prepared_for=label
+                group.group_id, capabilities, device.config.relay.url, now_us, lifetime_us, prepared_for=label
             )
-            invite = replace(invite, operators=operators)
+            invite = replace(invite, operators=named)
             if has_authority(device.config):
                 invite = replace(invite, rendezvous=number)
                 device.store.pairings.open(
@@ -152,7 +159,7 @@ def _open(
                         invite.secret,
                         invite.expires_at_us,
                         accepts=True,
-                        operators=operators,
+                        operators=named,
                         prepared=True,
                     ),
                     now_us,

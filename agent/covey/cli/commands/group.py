@@ -127,12 +127,13 @@ def _list(device: Device, options: argparse.Namespace) -> None:
             printable(each.title, 40),
             each.mode,
             str(each.members),
+            printable(", ".join(each.collectors), 40) or "none",
             "yes" if each.operator else "",
             f"{'yes' if each.fleet else 'no'}: {each.why}",
         )
         for each in found
     ]
-    print_table(["group", "title", "mode", "members", "operator", "fleet"], rows)
+    print_table(["group", "title", "mode", "members", "collectors", "operator", "fleet"], rows)
 
 
 def _add_to_fleet(device: Device, options: argparse.Namespace) -> None:

@@ -19,6 +19,7 @@ from covey.app.groups.groups import check_for_others
 from covey.app.pairing import inviting
 from covey.app.pairing.inviting import InviteEnd, Newcomer, OpenInvitation
 from covey.app.pairing.preparing import cancel_prepared, prepare, prepared_invites
+from covey.app.pairing.room import divided, places
 from covey.app.wording import count
 from covey.cli.device_options import open_device
 from covey.cli.grammar import Parser, group_option, json_option, refuse_idle
@@ -100,15 +101,16 @@ class Batch:
         return [f"{self.label_prefix or _PREFIX}{number:0{digits}}" for number in range(1, self.count + 1)]
 
 
-def write_batch(device: Device, group: str | None, batch: Batch, *, as_json: bool) -> int:
-    """Write the files, and print what to do with them."""
+def write_batch(device: Device, group: str | None, batch: Batch, *, fleet: bool, as_json: bool) -> int:
+    """Write the files, and print what to do with them; `fleet`: into groups of the fleet with room."""
     if batch.folder is None:
         raise UsageError("no folder is given for the files", hint="covey invite --batch 40 -o DIR")
     labels = batch.all_labels()
+    chosen = places(device, len(labels)) if fleet else [(device.pick_group(group), len(labels))]
+    newcomers = divided(chosen, labels)
     paths = prepare(
         device,
-        group,
-        labels,
+        newcomers,
         Path(batch.folder),
         read_us("--valid", batch.valid or _VALID, ADMISSION_US, _SHORTEST_US),
         capabilities=batch.capabilities,
@@ -116,22 +118,30 @@ def write_batch(device: Device, group: str | None, batch: Batch, *, as_json: boo
         commands=batch.commands,
     )
     if as_json:
-        for label, path in zip(labels, paths, strict=True):
-            print_json({"label": label, "file": str(path)})
+        for (joined, label), path in zip(newcomers, paths, strict=True):
+            print_json({"label": label, "file": str(path), "group_id": joined.group_id.hex()})
         return 0
     print(
         f"{count(len(paths), 'file')} in {printable(batch.folder)}, each secret and for one device; "
         f"valid for {batch.valid or _VALID}",
         file=sys.stderr,
     )
+    if fleet:
+        for joined, taken in chosen:
+            _print_group(joined.group_id.hex(), len(joined.members), taken)
     print("on each device: covey join FILE", file=sys.stderr)
-    _note_missing_approval(device, group, batch.operators)
+    for joined, _ in chosen[:1]:
+        _note_missing_approval(device, joined.group_id.hex(), batch.operators)
     if not has_authority(device.config):
         print(
             "note: this device cannot make accounts at the relay (broker.password_file): each device needs one first",
             file=sys.stderr,
         )
     return 0
+
+
+def _print_group(group: str, members: int, newcomers: int) -> None:
+    print(f"{count(newcomers, 'device')} for group {group[:8]} with {count(members, 'member')}", file=sys.stderr)
 
 
 def _note_missing_approval(device: Device, group: str | None, operators: Sequence[str] | None) -> None:
@@ -159,6 +169,7 @@ EVERY = ""
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     group_option(parser)
+    parser.add_argument("--fleet", action="store_true", help="the group of your fleet with the most room")
     parser.add_argument(
         "--capability",
         action="append",
@@ -197,9 +208,14 @@ def run(options: argparse.Namespace) -> int:
             return show_prepared(device, as_json=options.json)
         if options.cancel is not None:
             return _cancel(device, options.cancel, as_json=options.json)
-        check_for_others(device.pick_group(options.group))
+        if not options.fleet:
+            check_for_others(device.pick_group(options.group))
         if options.batch is not None or options.labels is not None:
-            return write_batch(device, options.group, _batch(options), as_json=options.json)
+            return write_batch(device, options.group, _batch(options), fleet=options.fleet, as_json=options.json)
+        if options.fleet:
+            ((group, _),) = places(device, 1)
+            options.group = group.group_id.hex()
+            _print_group(options.group, len(group.members), 1)
         if options.to is not None:
             return _invite_member(device, options)
         return invite_device(device, options)
@@ -214,13 +230,17 @@ def _check_effects(options: argparse.Namespace) -> None:
     """Refuse options that have no effect with the others."""
     for way in ("list", "cancel"):
         if getattr(options, way) not in {None, False}:
-            refuse_idle(options, f"--{way}", "group", "to", "batch", "labels", *_OF_FILES, *_OF_INVITES, *_OF_CODES)
+            refuse_idle(
+                options, f"--{way}", "group", "fleet", "to", "batch", "labels", *_OF_FILES, *_OF_INVITES, *_OF_CODES
+            )
+    if options.fleet and options.group:
+        raise UsageError("--fleet and --group exclude each other", hint="give one of them")
     if options.batch is not None or options.labels is not None:
         refuse_idle(options, "--batch" if options.labels is None else "--labels", "to", *_OF_CODES)
         return
     refuse_idle(options, "an invite without --batch or --labels", *_OF_FILES)
     if options.to is not None:
-        refuse_idle(options, "--to", "operator", "yes", "no_qr")
+        refuse_idle(options, "--to", "fleet", "operator", "yes", "no_qr")
 
 
 def _batch(options: argparse.Namespace) -> Batch:
@@ -272,7 +292,13 @@ def _print(invitation: OpenInvitation, options: argparse.Namespace, command: str
     uri = invite.to_uri()
     if options.json:
         named = [to_json(each) for each in invitation.operators()]
-        shown = {"uri": uri, "id": invite.secret_hash.hex(), "expires_at_us": invite.expires_at_us, "operators": named}
+        shown = {
+            "uri": uri,
+            "id": invite.secret_hash.hex(),
+            "group_id": invite.group_id.hex(),
+            "expires_at_us": invite.expires_at_us,
+            "operators": named,
+        }
         said = {} if code is None else {"code": code, "join": _said(code, invite.relay_url)}
         print_json({**said, **shown})
         sys.stdout.flush()

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from covey.adapters.broker.mosquitto_passwords import share_enrolment
+from covey.app.device.device import find_state, open_device
 from covey.app.pairing.invite_file import read_invite_file
+from covey.core.crypto import Identity
+from covey.core.group.manifest import GroupManifest, Member
+from covey.core.ids import EpochId, GroupId
+from covey.limits.group import MAXIMUM_MEMBERS
 from covey.limits.pairing import MAXIMUM_PREPARED_INVITES
 from tests.command import Here, covey
 
@@ -166,6 +171,9 @@ def test_a_hub_that_invites_obeying_devices_learns_to_approve_itself(hub: Here, 
         (("--batch", "2", "-o", "x", "--to", "pi"), "--to has no effect with --batch"),
         (("--valid", "3d"), "--valid has no effect with an invite without --batch or --labels"),
         (("--command", "read-now"), "--command has no effect with an invite without"),
+        (("--fleet", "--to", "pi"), "--fleet has no effect with --to"),
+        (("--fleet", "--group", "5c"), "--fleet and --group exclude each other"),
+        (("--list", "--fleet"), "--fleet has no effect with --list"),
         (("--list", "--no-wait"), "--no-wait has no effect with --list"),
         (("--cancel", "--capability", "collector"), "--capability has no effect with --cancel"),
         (("--batch", "1", "-o", "x", "--command", "no name"), "is not an action name"),
@@ -184,3 +192,71 @@ def test_a_file_that_is_no_invite_is_reported(tmp_path: Path) -> None:
         ended = pi.covey("join", str(broken))
         assert (ended.code != 0, ended.stderr.count("error: ")) == (True, 1), content[:20]
     assert "cannot be read" in pi.covey("join", str(tmp_path / "missing.covey")).stderr
+
+
+def _fill(hub: Here, group: str, members: int) -> None:
+    """Let the group have so many members."""
+    with open_device(find_state(str(hub.state))) as device, device.store.transaction():
+        group_id = GroupId(bytes.fromhex(group))
+        missing = members - len(device.node.groups.group(group_id).members)
+        seeds = [
+            (number.to_bytes(16, "big") + bytes(16), bytes(12) + number.to_bytes(4, "big") + bytes(16))
+            for number in range(missing)
+        ]
+        newcomers = [Member(Identity.from_seeds(*pair).keys, f"old-{number}") for number, pair in enumerate(seeds)]
+
+        def grown(draft: GroupManifest, _: EpochId) -> GroupManifest:
+            for each in newcomers:
+                draft = draft.adding(each)
+            return draft
+
+        device.node.membership.change(group_id, grown, device.now().wall_us)
+
+
+def _groups_of(files: Path) -> dict[str, str]:
+    """Return the beginning of the group's id for each label."""
+    found = [read_invite_file(path) for path in files.iterdir()]
+    return {each.label: each.invite.group_id.hex() for each in found}
+
+
+def test_newcomers_to_the_fleet_join_the_group_with_the_most_room(hub: Here, files: Path) -> None:
+    small = hub.json("group", "create")["group_id"]
+    (large,) = (each["group_id"] for each in hub.json("group", "list") if each["group_id"] != small)
+    _fill(hub, large, 4)
+    said = hub.covey("invite", "--fleet", "--batch", "4", "-o", str(files)).stderr
+    assert f"4 devices for group {small[:8]} with 1 member" in said
+    assert set(_groups_of(files).values()) == {small}
+    assert hub.json("invite", "--fleet", "--no-wait")["group_id"] == large, "open invites take room as members do"
+    assert hub.json("invite", "--no-wait", "--group", small)["group_id"] == small
+
+
+@pytest.mark.slow
+def test_a_batch_is_divided_where_no_group_has_room_for_all(hub: Here, files: Path, tmp_path: Path) -> None:
+    groups = [each["group_id"] for each in hub.json("group", "list")]
+    groups.append(hub.json("group", "create")["group_id"])
+    _fill(hub, groups[0], MAXIMUM_MEMBERS - 2)
+    _fill(hub, groups[1], MAXIMUM_MEMBERS - 3)
+    assert "room for 5 more devices, not for 6" in refused(hub, "--fleet", "--batch", "6", "-o", str(files))
+    assert not files.exists()
+    assert listed(hub) == []
+    hub.ok("invite", "--fleet", "--batch", "5", "-o", str(files))
+    found = _groups_of(files)
+    assert [found[f"gateway-{number}"] for number in range(1, 6)] == [groups[1]] * 3 + [groups[0]] * 2
+    assert "room for 0 more devices, not for 1" in refused(hub, "--fleet", "--no-wait")
+    assert "which group?" in refused(hub, "--batch", "1", "-o", str(tmp_path / "more"))
+
+
+def test_the_fleet_has_no_groups_of_others(hub: Here, tmp_path: Path) -> None:
+    other = Here(tmp_path, "other")
+    keys = other.json("key", "show")
+    hub.ok("group", "add", keys["signing_key"], keys["noise_key"])
+    ended = other.covey("invite", "--fleet", "--no-wait")
+    assert (ended.code, "can add members to no group of your fleet" in ended.stderr) == (1, True), ended
+
+
+def test_the_list_of_groups_names_their_collectors(hub: Here) -> None:
+    hub.ok("group", "create", "--capability", "collector")
+    assert sorted(each["collectors"] for each in hub.json("group", "list")) == [[], ["hub"]]
+    head, *rows = hub.ok("group", "list").splitlines()
+    assert "collectors" in head
+    assert sorted(row.split()[3] for row in rows) == ["hub", "none"]
