@@ -32,6 +32,7 @@ from covey.core.wire.message import Message, MessageType, read_message, write_me
 from covey.errors import RemoteError, WrongContentError
 from covey.limits.content import CHUNK_BYTES, CONTENT_EXPIRY_S, CONTENT_PULL_US
 from tests.content import opened, put, want
+from tests.examples import parameters
 from tests.fleet import Device, carry, found
 from tests.proof import a_world_notices
 
@@ -208,7 +209,7 @@ def _run(folder: Path, seed: int) -> None:
             each.stop()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", parameters(range(12), quick=12, plain=6))
 # accepts: 003.71, 003.72, 003.73, 003.74, 003.75
 def test_a_file_comes_whole_past_a_liar_and_a_bad_relay(tmp_path: Path, seed: int) -> None:
     _run(tmp_path, seed)

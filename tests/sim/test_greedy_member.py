@@ -20,6 +20,7 @@ from covey.core.ids import EpochId, GroupId
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
 from tests.fleet import Device, carry, found, identity
+from tests.proof import begins
 
 _BUDGET = 60
 _ACTS = 120
@@ -113,8 +114,9 @@ def test_a_greedy_member_makes_others_store_what_it_pays_for(tmp_path: Path, see
     _play(tmp_path, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_a_product_without_the_bound_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begins()
     monkeypatch.setattr(trust_module, "check_payment", lambda *_: None)
     with pytest.raises(AssertionError, match="than it can pay for"):
         _play(tmp_path, 0)

@@ -29,6 +29,7 @@ from covey.core.own.state import PersonalState, personal_state
 from covey.core.pairing.invite import Invite
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import LocalError
+from tests.examples import parameters
 from tests.fleet import Device
 from tests.proof import a_world_notices
 from tests.sim.unlucky import Unlucky
@@ -454,8 +455,7 @@ def _check_erased(world: PersonalWorld, device: OwnDevice) -> None:
         assert not any(each in content for each in world.words.get(group_id, ())), "what was said is kept"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [*range(8), 19, 26, 31, 241])
+@pytest.mark.parametrize("seed", parameters([0, 19, 26, 31, 241, *range(1, 8)], quick=0, plain=5))
 def test_a_persons_devices_end_with_the_same(tmp_path: Path, seed: int) -> None:  # accepts: 003.51, 003.54, 003.61
     run(tmp_path, seed)
 

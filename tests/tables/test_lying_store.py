@@ -22,6 +22,7 @@ from deltalake.exceptions import DeltaError
 
 from covey.errors import CoveyError
 from covey_ingest.committer import delta_log
+from tests.examples import Share, shares
 from tests.failing_s3 import LIES, FailingS3, Order
 from tests.tables_driver import URL, Driver, asked_once
 
@@ -108,10 +109,10 @@ def _check(follower: Follower, why: object) -> None:
     assert sum(DeltaTable(f"{URL}/rollups").to_pyarrow_table()["readings"].to_pylist()) == 2 * _UNTIL, why
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("share", shares(2, plain=1))
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.name.lower())
 def test_each_reading_once_whatever_a_store_lies_about(
-    store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: Order
+    store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: Order, share: Share
 ) -> None:
     monkeypatch.setattr(delta_log, "BATCHES_PER_MERGE", 4)
     driver = Driver(tmp_path / "driver", sizes=[1])
@@ -120,7 +121,7 @@ def test_each_reading_once_whatever_a_store_lies_about(
     store.asked = []
     driver.run(5)  # with merging
     asked = [each for each in dict.fromkeys(map(_kind, store.asked)) if _matters(each, lie)]
-    asked = asked[[*LIES].index(lie) % _OF :: _OF]
+    asked = share.of(asked[[*LIES].index(lie) % _OF :: _OF])
     noticed = 0
     for each in asked:
         store.objects = dict(before)

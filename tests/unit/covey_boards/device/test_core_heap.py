@@ -17,6 +17,7 @@ from covey_boards.device import core, losses, outbox, reporting
 from covey_boards.shared import batch, cbor, link_machine, messages
 from covey_boards.shared import tweetnacl as nacl
 from hil.on_board import firmware_simulation as simulation
+from tests.examples import Share, shares
 
 QUICK = {"interval_us": 500_000, "batch_us": 4_000_000}
 FILES = [Path(each.__file__) for each in (batch, core, link_machine, losses, outbox, reporting)]
@@ -204,12 +205,12 @@ def _lived(place: tuple[str, int] | None = None, times: int = 1) -> Counter[tupl
     return ending.counted
 
 
-@pytest.mark.slow
-def test_the_heap_may_end_at_any_line() -> None:
+@pytest.mark.parametrize("share", shares(3, plain=1))
+def test_the_heap_may_end_at_any_line(share: Share) -> None:
     counted = _lived()
     places = [place for place in _places() if counted[place]]
     assert len(places) > 100
-    for path, line in places:
+    for path, line in share.of(places):
         for times in {1, (counted[path, line] + 1) // 2, (3 * counted[path, line] + 3) // 4}:
             try:
                 _lived((path, line), times)

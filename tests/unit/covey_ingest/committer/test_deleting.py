@@ -24,6 +24,7 @@ from covey_ingest.committer import tables as tables_module
 from covey_ingest.committer.deleting import of_author, of_before
 from covey_ingest.committer.deletions import Deletions
 from covey_ingest.committer.table_locations import location_at
+from tests.examples import Share, shares
 from tests.failing_s3 import FailingS3, Order
 from tests.tables_driver import DAY_US, URL, Driver, asked_once, distinct_moments, reworked
 
@@ -124,8 +125,9 @@ def _delete_one() -> dict[str, int]:
     return deleting.delete(location_at(URL), of_author(ONE), lambda before: before.with_author(ONE, DAY_US))
 
 
+@pytest.mark.parametrize("share", shares(4, plain=1))
 def test_a_killed_deletion_is_repeated_and_loses_nothing_else(
-    store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Share
 ) -> None:
     """From each state that a killed deletion leaves behind another ingest goes on, and the deletion is said again.
 
@@ -144,7 +146,7 @@ def test_a_killed_deletion_is_repeated_and_loses_nothing_else(
     assert _delete_one()["readings"]
     driver.authors = (TWO,)
     driver.sizes = [9]  # a second try takes more of the vault than the first one
-    for number, moment in enumerate(distinct_moments(store)):
+    for number, moment in share.of(enumerate(distinct_moments(store))):
         store.objects = dict(moment)
         driver.run(9)
         _delete_one()

@@ -27,6 +27,7 @@ from covey_ingest.committer import tables as tables_module
 from covey_ingest.committer.table_locations import location_at
 from covey_ingest.committer.tables import Tables
 from covey_ingest.task.writing import write
+from tests.examples import Share, shares
 from tests.failing_s3 import FailingS3, Order
 from tests.tables_driver import DAY_US, URL, Driver, asked_once, distinct_moments, messages, reworked
 
@@ -66,9 +67,9 @@ def test_a_run_goes_on_on_another_machine(store: FailingS3, tmp_path: Path) -> N
     assert len(store.keys("bucket/tables/state/")) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("share", shares(4, plain=1))
 def test_each_reading_once_whenever_a_run_is_killed(
-    store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Share
 ) -> None:
     """What a killed driver leaves is the store as it was after one of its changes: from each of them others go on."""
     driver = Driver(tmp_path / "driver", sizes=[2, 3])
@@ -79,15 +80,15 @@ def test_each_reading_once_whenever_a_run_is_killed(
         driver.run(5)  # a micro-batch, its state, merging; and another one
     assert len(store.moments) > 30
     moments = distinct_moments(store)
-    for number, moment in enumerate(moments):
+    assert len(moments) > 25
+    for number, moment in share.of(enumerate(moments)):
         store.objects = dict(moment)
         driver.run(6)
         _check(6, number)
-    assert len(moments) > 25
 
 
-@pytest.mark.slow
-def test_a_driver_that_gets_no_answer_changes_nothing_more(store: FailingS3, tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", shares(4, plain=1))
+def test_a_driver_that_gets_no_answer_changes_nothing_more(store: FailingS3, tmp_path: Path, share: Share) -> None:
     """Each request fails once, each change is made once and its answer lost: the run ends whole, or as if killed."""
     driver = Driver(tmp_path / "driver", sizes=[3])
     driver.run(2)
@@ -98,7 +99,8 @@ def test_a_driver_that_gets_no_answer_changes_nothing_more(store: FailingS3, tmp
     named = dict.fromkeys(_kind(asked) for asked in store.asked if not old.fullmatch(asked))
     changes = [asked for asked in named if not asked.startswith(("GET", "HEAD"))]
     strikes = [(asked, Order.CUT) for asked in named] + [(asked, Order.LOSE) for asked in changes]
-    for asked, order in strikes:
+    assert len(changes) > 10
+    for asked, order in share.of(strikes):
         store.objects, store.moments = dict(before), []
         strike = _Strike(store, asked, order)
         store.orders = strike
@@ -113,7 +115,6 @@ def test_a_driver_that_gets_no_answer_changes_nothing_more(store: FailingS3, tmp
             _check(5, (asked, order))
         else:  # the store is as the test before has it
             assert len(store.moments) - strike.made_before == (order is Order.LOSE), (asked, order)
-    assert len(changes) > 10
 
 
 @dataclass
@@ -207,9 +208,9 @@ def _named(folder: Path | None) -> set[tuple[Path, int]]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("share", shares(4, plain=1))
 def test_each_reading_once_in_a_folder_whatever_a_killed_run_has_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Share
 ) -> None:
     """A copy of the folder after each commit of each log, and after each file: from each of them a run goes on."""
     monkeypatch.setattr(delta_log, "BATCHES_PER_MERGE", 4)
@@ -235,7 +236,7 @@ def test_each_reading_once_in_a_folder_whatever_a_killed_run_has_left(
     assert len(copies) > 40
     distinct = [copy for copy, before in zip(copies, [None, *copies], strict=False) if _named(copy) != _named(before)]
     assert len(distinct) > 20
-    for moment in distinct:
+    for moment in share.of(distinct):
         other = Driver(tmp_path / "again", str(moment), sizes=[3])
         other.run(6)
         _check(6, moment.name, str(moment))
@@ -376,8 +377,10 @@ def test_small_files_are_merged_and_what_was_heard_outlives_them(
     monkeypatch.setattr(delta_log, "BATCHES_PER_MERGE", 8)
     monkeypatch.setattr(delta_log, "MAGNITUDES", (64_000, 512_000, 4_096_000))
     driver = _in_folder(tmp_path, [1])
-    for number in range(1, 24):
-        driver.run(number)
+    with driver.begin() as tables:
+        for number in range(23):
+            tables.commit(driver.put(tables, range(number, number + 1)), {"node": [number + 1]}, reworked)
+            tables.keep_in_time()
     table = DeltaTable(f"{driver.location}/readings")
     assert len(table.file_uris()) < 16
     assert any("batch=" not in uri for uri in table.file_uris())

@@ -14,6 +14,7 @@ import pytest
 from covey_ingest.tables import gaps
 from covey_ingest.tables.gaps import GRACE
 from covey_ingest.task.columns import TIMESTAMP
+from tests.examples import parameters
 from tests.unit.covey_ingest.tables.gap_model import Fleet, News, gap_rows, take_in
 
 START = datetime(2027, 1, 1, tzinfo=UTC)
@@ -108,7 +109,7 @@ def _sorted(rows: Rows) -> Rows:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", parameters(range(4), plain=1))
 def test_steady_authors_end_as_if_they_had_been_judged(seed: int, tmp_path: Path) -> None:
     source, fleet = _Fleet(seed), Fleet()
     for batch in range(25):
