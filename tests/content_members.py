@@ -84,7 +84,7 @@ def sent_by(device: Device, members: Members) -> list[Message]:
     found = []
     for each in device.sends():
         to = by_key[each.recipient]
-        message = read_message(open_envelope(each.envelope, to.identity.noise, to.store.link_keys.find).message)
+        message = read_message(open_envelope(each.envelope, to.identity, to.store.link_keys.find).message)
         if message.type in {MessageType.CONTENT_PULL, MessageType.CONTENT_PART}:
             found.append(message)
     return found

@@ -124,7 +124,7 @@ class MailboxFleet:
     def opened(self, outgoing: Outgoing) -> MailboxMessage | None:
         """Return what an envelope says to or of a mailbox; None for others."""
         receiver = next(each for each in self.devices.values() if outgoing.topic.endswith(each.key.hex()))
-        raw = open_envelope(outgoing.envelope, receiver.identity.noise, receiver.store.link_keys.find).message
+        raw = open_envelope(outgoing.envelope, receiver.identity, receiver.store.link_keys.find).message
         message = read_message(raw)
         return read_mailbox_message(message.body) if message.type is MessageType.MAILBOX else None
 

@@ -127,7 +127,7 @@ class Speaker:
 
     def receive(self, envelope: bytes, now_us: int, wall_us: int) -> tuple[list[float], bytes | None]:
         """Take an envelope; return when each message was made that it acknowledges, and an answer to it."""
-        opened = open_envelope(envelope, self.identity.noise, self.find)
+        opened = open_envelope(envelope, self.identity, self.find)
         if opened.author is not None and is_note(opened.message):
             message = read_note(opened.message, opened.author, self.identity.signing_public)
         else:

@@ -112,7 +112,7 @@ class _World:
 
     def _read(self, to: Device, outgoing: Outgoing) -> Message | None:
         with suppress(RemoteError):
-            return read_message(open_envelope(outgoing.envelope, to.identity.noise, to.store.link_keys.find).message)
+            return read_message(open_envelope(outgoing.envelope, to.identity, to.store.link_keys.find).message)
         return None
 
     def _bring(self, to: Device, envelope: bytes) -> None:

@@ -24,7 +24,7 @@ from covey.app.loop.deliveries import Deliveries
 from covey.app.loop.relays import Relays
 from covey.app.loop.runtime import Runtime
 from covey.core import crypto
-from covey.core.crypto import Identity, NoiseKeys
+from covey.core.crypto import Identity
 from covey.core.ids import INCARNATION_BYTES, DeviceKey, Incarnation, LinkSeq, Place
 from covey.core.link import rates as rates_module
 from covey.core.link.incarnations import IncarnationSpan
@@ -360,9 +360,9 @@ def _run(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> _World:
     world = _World(folder, seed)
     verify = crypto.verify
 
-    def opens(raw: bytes, noise: NoiseKeys, find: Callable[[bytes], KeptKey | None]) -> Opened:
+    def opens(raw: bytes, identity: Identity, find: Callable[[bytes], KeptKey | None]) -> Opened:
         world.note_opened(raw)
-        return open_envelope(raw, noise, find)
+        return open_envelope(raw, identity, find)
 
     def verifies(domain: bytes, content: bytes, signature: bytes, author: DeviceKey) -> None:
         world.note_verified(author)

@@ -132,7 +132,7 @@ def link_machines(given: Given, groups: Groups) -> LinkMachines:
         return address(groups, records.carriers, device)
 
     routes = BoardRoutes(records.carriers)
-    sealer = Sealer(identity, records.incarnations, address_of, given.rng, link_keys)
+    sealer = Sealer(identity, records.incarnations, address_of, given.rng, link_keys, state.heads.named)
     queue = SendQueue(identity, records, address_of, windows, link_keys, after_commit)
     return LinkMachines(
         sealer,
@@ -166,7 +166,7 @@ def history_machines(
     history = History(identity, groups, records, exchange, lambda group_id: pins(group_id).operators)
     actions = GroupActions(identity, membership, of_groups.joining, history, of_groups.past, records, queue)
     heads = HeadsExchange(
-        given.own, groups, history, exchange.asking, records, given.jitter, state.heads, state.carriage
+        identity, groups, history, exchange.asking, records, given.jitter, state.heads, state.carriage
     )
     importing = HistoryImport(membership, past, history, actions, records.counters)
     return HistoryMachines(history, Newcomers(groups, history, records, pins), actions, heads, importing)

@@ -169,6 +169,11 @@ class Identity:
         return self.signing_secret[:32]
 
     @property
+    def sealing_secret(self) -> bytes:
+        """The X25519 secret that belongs to the signing key (`sealing_key`)."""
+        return bytes(bindings.crypto_sign_ed25519_sk_to_curve25519(self.signing_secret))
+
+    @property
     def keys(self) -> DeviceKeys:
         """The public half."""
         return DeviceKeys(self.signing_public, self.noise_public)
@@ -270,6 +275,18 @@ def check_noise_key(noise_public: NoisePublic) -> None:
     """
     if len(noise_public) != 32 or not is_reduced(noise_public) or noise_public in _SMALL_ORDER:
         raise MalformedError("an unusable X25519 key")
+
+
+def sealing_key(signing_public: DeviceKey) -> NoisePublic:
+    """Return the X25519 key of the same secret as a signing key (RFC 7748 section 4.1, the birational map).
+
+    Raises:
+        MalformedError: no point of the prime-order subgroup.
+    """
+    try:
+        return NoisePublic(bytes(bindings.crypto_sign_ed25519_pk_to_curve25519(signing_public)))
+    except (CryptoError, ValueError, TypeError) as error:
+        raise MalformedError("an unusable signing key") from error
 
 
 def is_reduced(public: bytes) -> bool:

@@ -278,11 +278,12 @@ class Node:
             heads = self.heads.said_to(collector)
             said = self._routing.unsequenced(self.groups, collector, MessageType.PRESENCE, body, now, heads=heads)
             yield from said if self.heartbeat.stays else (replace(each, lifetime_s=0) for each in said)
-        for member, body in self.heads.due(now) if self.state.windows.is_connected else ():
-            heads = self.heads.said_to(member)
-            said = self._routing.unsequenced(self.groups, member, MessageType.HEADS, body, now, heads=heads)
+        for member, body, keys in self.heads.due(now) if self.state.windows.is_connected else ():
+            heads, kind = self.heads.said_to(member), MessageType.HEADS
             kept_s = self._kept_s(HEADS_CALM_US, now)  # another report says it again
-            yield from (replace(each, lifetime_s=each.lifetime_s or kept_s) for each in said)
+            for key in keys:
+                said = self._routing.unsequenced(self.groups, member, kind, body, now, heads=heads, sealed_for=key)
+                yield from (replace(each, lifetime_s=each.lifetime_s or kept_s) for each in said)
         for member, group_id, body in self.ephemeral.due(now):
             said = self._routing.unsequenced(self.groups, member, MessageType.EPHEMERAL, body, now, heads=group_id)
             yield from (replace(each, lifetime_s=EPHEMERAL_US // 1_000_000) for each in said)

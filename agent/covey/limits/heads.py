@@ -51,6 +51,12 @@ PULLS_PER_SECOND = 1
 PULLS_SAVED = 4
 """How many may go at once after a silence."""
 
+NAMED_KEYS = 64
+"""Devices whose reports have named a noise key that no manifest lists: few are restored from a backup at one time."""
+
+NAMED_KEY_US = 14_400_000_000
+"""How long such a key is used beside the listed one: what waits goes again within that time, if only once an hour."""
+
 PACED = 4_096
 """Pauses that are remembered: more than there are members to speak with at one time."""
 

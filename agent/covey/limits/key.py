@@ -13,6 +13,13 @@ RETIRED_NOISE_KEY_US_MAX = 180 * 86_400_000_000
 have no other way to reach each other, and a season in a box is common; a device that is silent for longer is invited
 again."""
 
+LOST_KEY_US = 60_000_000
+"""How long a group lists a noise key that this device does not hold, before the device tells it the one that it holds:
+the key may have been drawn by another process a moment ago."""
+
+LOST_KEY_PAUSE_US = 6 * 3_600_000_000
+"""And how long it rests after that: two devices with one identity do not answer each other without end."""
+
 ROTATION_PACE_US = 2 * 3_600_000_000
 """Between two rotations of one group, on average: of 1,000 members each gets twelve manifests of 200 kB a day."""
 

@@ -195,13 +195,16 @@ class Device {
 
   /** True where the message is held until it has landed; `release` is called then. */
   receive(envelope, release) {
-    const opened = envelopes.open(envelope, this.identity.noise.map(each => each.secret), tag => this.givenKeys.find(tag)?.key)
+    const lasting = envelopes.sealingSecret(this.identity.signing)
+    const secrets = [...this.identity.noise.map(each => each.secret), lasting]
+    const opened = envelopes.open(envelope, secrets, tag => this.givenKeys.find(tag)?.key)
     const given = opened.tag && this.givenKeys.find(opened.tag)
     const linked = given && given.author
     const plain = given ? messages.restored(opened.message, { ...given, author: bytesOf(linked) }, this.identity.key) : opened.message
     const message = linked && messages.isNote(plain) ? messages.readNote(plain, bytesOf(linked), this.identity.key) : messages.readMessage(plain)
     const author = hexOf(message.author)
     if (linked && linked !== author) throw new Refused('decryption')
+    if (opened.secret === lasting && message.type !== 'HEADS') throw new Refused('malformed')
     if (!message.recipient.equals(this.identity.key)) throw new Refused('not_for_us')
     this.mayWrite(message, author)
     this.ownKeys.heard.add(author)

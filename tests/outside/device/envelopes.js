@@ -44,7 +44,10 @@ function counterNonce(tag, counter) {
 const sealByLink = (message, tag, linkKey, counter) =>
   encode([2, tag, counter, secretbox(pad(message), counterNonce(tag, counter), linkKey)])
 
-/** {message, tag, secret}: what an envelope holds, and the tag or the noise secret that opened it; `secrets` are noise secrets, `linkKey(tag)` gives a key or null. */
+/** The X25519 secret that belongs to a signing seed: what a HEADS may be sealed for */
+const sealingSecret = seed => crypto.createHash('sha512').update(seed).digest().subarray(0, 32)
+
+/** {message, tag, secret}: what an envelope holds, and the tag or the secret that opened it; `linkKey(tag)` gives a key or null. */
 function open(envelope, secrets, linkKey = () => null) {
   if (envelope.length > MAXIMUM_ENVELOPE_BYTES) throw limit('envelope')
   const value = decode(envelope, MAXIMUM_ENVELOPE_BYTES)
@@ -70,4 +73,4 @@ function open(envelope, secrets, linkKey = () => null) {
   throw new Refused('decryption')
 }
 
-module.exports = { MAXIMUM_MESSAGE_BYTES, open, padded, seal, sealByLink }
+module.exports = { MAXIMUM_MESSAGE_BYTES, open, padded, seal, sealByLink, sealingSecret }

@@ -231,8 +231,10 @@ function readHeads(bytes) {
   if (new Set(groups.map(head => head.groupId.toString('hex'))).size !== groups.length) throw malformed('a group twice')
   const answer = boolean(fields[0])
   const tags = fields[2] === true // anything else is what a later version adds
+  const opens = fields.length > 3 ? key(fields[3]) : null
+  if (opens && !usable(opens)) throw malformed('noise key')
   checkExtensions(mapped ? value.at(-1) : null)
-  return { answer, groups, tags }
+  return { answer, groups, tags, opens }
 }
 
 const readPull = bytes => structure(read(bytes, 64), [uint63])[0][0]

@@ -42,6 +42,10 @@ function checkEnvelopes() {
       return [[message, again], [octets(entry, 'message'), envelope]]
     })
   }
+  for (const entry of file.for_signing_keys) {
+    const secret = envelopes.sealingSecret(hex(file.keys[entry.recipient].signing_seed))
+    count.entry(entry, () => envelopes.open(octets(entry, 'bytes'), [secret]).message, message => [message, entry.message])
+  }
   for (const [length, padded] of file.padded) count.one(`${length} padded`, () => [envelopes.padded(length), padded])
 
   const links = count.in('link_envelopes')
@@ -144,9 +148,9 @@ function checkHeads() {
   }
   for (const entry of file.agreements) count.one(entry.name, () => [agree(hex(entry.one), hex(entry.other)), entry.agree])
   for (const entry of file.bodies) {
-    count.entry(entry, () => messages.readHeads(octets(entry, 'bytes')), ({ answer, groups, tags }) => {
+    count.entry(entry, () => messages.readHeads(octets(entry, 'bytes')), ({ answer, groups, tags, opens }) => {
       const spelled = groups.map(each => [each.groupId, each.version, each.manifests, ...(each.history ? [each.history] : [])])
-      return [[answer, spelled, ...(tags ? [true] : [])], entry.report]
+      return [[answer, spelled, ...(tags || opens ? [tags] : []), ...(opens ? [opens] : [])], entry.report]
     })
   }
 }

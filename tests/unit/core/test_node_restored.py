@@ -521,7 +521,7 @@ def test_a_link_that_begins_with_a_gap_is_acknowledged(make: Make) -> None:
     ben.receive(seal(said, ben.identity.noise_public, ann.rng(32), ann.rng(24)))
     ben.wait(1)
     (outgoing,) = ben.sends()
-    opened = open_envelope(outgoing.envelope, ann.identity.noise, ann.store.link_keys.find)
+    opened = open_envelope(outgoing.envelope, ann.identity, ann.store.link_keys.find)
     acknowledgement = Acknowledgement.from_wire(read_message(opened.message).body)
     assert acknowledgement.received == SequenceSet(5)
     assert acknowledgement.imprints == {1: NOTHING, 5: NOTHING}

@@ -93,8 +93,20 @@ def make() -> dict[str, Any]:
     vectors += [{"name": name, "recipient": "bob", "bytes": raw.hex(), "code": code} for name, code, raw in refused]
     lengths = [0, 1, 63, 64, 65, 66, 100, 127, 128, 129, 1_000, 4_097, 65_537, 1_000_001]
     return {
-        "about": "Section 4. `padded` gives PADM\u00c9 lengths, the marker byte counted.",
+        "about": "Section 4. `for_signing_keys` are sealed for signing keys. "
+        "`padded` gives PADM\u00c9 lengths, the marker byte counted.",
         "keys": keys(),
         "vectors": vectors,
+        "for_signing_keys": [
+            {
+                "name": "sealed for bob's signing key",
+                "code": None,
+                "recipient": "bob",
+                "message": b"covey".hex(),
+                "ephemeral_secret": _EPHEMERAL.hex(),
+                "nonce": _NONCE.hex(),
+                "bytes": envelope.seal(b"covey", crypto.sealing_key(BOB.signing_public), _EPHEMERAL, _NONCE).hex(),
+            }
+        ],
         "padded": [[length, envelope.padded_length(length)] for length in lengths],
     }

@@ -8,7 +8,7 @@ from typing import Any
 from covey.core.ids import GroupId, ManifestHash, OperationId
 from covey.core.wire.heads import GroupHead, agree, head_digest, history_digest, shared_digest
 from covey.limits.group import MAXIMUM_GROUPS
-from tests.vectors.makers.cast import GROUP_ID, cbor, seeded
+from tests.vectors.makers.cast import ALICE, GROUP_ID, cbor, seeded
 
 _ONE, _OTHER = GroupId(GROUP_ID), GroupId(seeded("another group"))
 
@@ -76,6 +76,10 @@ def _bodies() -> list[dict[str, Any]]:
         ("an answer is asked for", None, [True, [head, [_OTHER, 2**63 - 1, bytes(16)]]]),
         ("with a history", None, [False, [[*head, seeded("history", 16)]]]),
         ("with tags", None, [False, [head], True]),
+        ("with the author's noise key", None, [True, [head], True, ALICE.noise_public]),
+        ("without tags, with the author's noise key", None, [True, [head], False, ALICE.noise_public]),
+        ("a noise key of 31 bytes", "malformed", [True, [head], True, ALICE.noise_public[:31]]),
+        ("a noise key of small order", "malformed", [True, [head], True, bytes(32)]),
         ("a history of 15 bytes", "malformed", [False, [[*head, bytes(15)]]]),
         ("as many as allowed", None, [False, many[:-1]]),
         ("one too many", "limit", [False, many]),
@@ -91,6 +95,7 @@ def _bodies() -> list[dict[str, Any]]:
     ]
     extended: list[tuple[str, object, object]] = [
         ("what a later version adds", [False, [[*head, bytes(16), b"else"]], b"more"], [False, [[*head, bytes(16)]]]),
+        ("and that after the key", [True, [], True, ALICE.noise_public, 1], [True, [], True, ALICE.noise_public]),
     ]
     return [
         {"name": name, "bytes": cbor(fields).hex(), "code": code}

@@ -22,6 +22,10 @@
    Members not asked before come first, because the others may be gone permanently.
 7. A member that reports a lower version for more than `GIVEN_AFTER` times is given the manifests after it, with the
    secret: it may hold its removal, and have lost with its state the manifest that added it again; then it asks nobody.
+8. A device that was restored from a backup may hold neither the noise key that others seal for nor know theirs. So a
+   report that asks names the key that this device holds; every second one to a device that was not heard since the
+   start is sealed for its signing key, which never changes; and a device whose report names another key than its
+   manifests list is answered under both (`named_keys.py`).
 """
 
 from __future__ import annotations
@@ -30,9 +34,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from covey.core.crypto import Identity, sealing_key
 from covey.core.group.messages import Bundle, GroupSend, first_within, pull_to_wire
 from covey.core.group.trust import GroupTrust
-from covey.core.ids import DeviceKey, GroupId
+from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.carriage import Carriage
 from covey.core.link.pacing import HeadsPacing
 from covey.core.link.queued import MessageClass
@@ -43,6 +48,7 @@ from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, shared_digest
 from covey.core.wire.message import NO_GROUP, Message, MessageType
+from covey.errors import MalformedError
 from covey.limits.group import BUNDLE_MANIFESTS
 from covey.limits.heads import (
     GIVEN_AFTER,
@@ -70,7 +76,7 @@ class HeadsExchange:
 
     def __init__(
         self,
-        own: DeviceKey,
+        identity: Identity,
         groups: Groups,
         histories: History,
         pulls: HistoryAsking,
@@ -79,7 +85,8 @@ class HeadsExchange:
         pacing: HeadsPacing,
         carriage: Carriage,
     ) -> None:
-        self._own = own
+        self._identity = identity
+        self._own = own = identity.signing_public
         self._groups = groups
         self._records = records
         self._jitter = jitter
@@ -147,14 +154,20 @@ class HeadsExchange:
         member = trust.current.member(device) if trust.current is not None else None
         return member is not None and not member.is_board and not self._groups.is_revoked(trust.group_id)
 
-    def report(self, device: DeviceKey, *, asks: bool = False) -> HeadsReport:
-        """Return how the groups stand that a device is a member of; this one may be none of them any more."""
+    def report(self, device: DeviceKey, *, asks: bool = False, names: bool = False) -> HeadsReport:
+        """Return how the groups stand that a device is a member of; this one may be none of them any more.
+
+        `names` has it name this device's noise key (rule 8).
+        """
         self._follow()
         listing = (self._head(trust) for trust in self._groups.trusts() if self._lists(trust, device))
-        return HeadsReport(asks, tuple(listing), takes_tags=True)
+        return HeadsReport(asks, tuple(listing), takes_tags=True, opens=self._identity.noise_public if names else None)
 
-    def due(self, now: Now) -> Iterator[tuple[DeviceKey, bytes]]:
-        """Yield (device, body) of the reports that are due; going on says that one has gone (rules 1, 4 and 6)."""
+    def due(self, now: Now) -> Iterator[tuple[DeviceKey, bytes, list[NoisePublic]]]:
+        """Yield (device, body, keys) of the reports that are due, each to be sealed for every one of these keys.
+
+        Going on says that one has gone (rules 1, 4 and 6).
+        """
         self._plan_round(now)
         pacing, now_us = self._pacing, now.monotonic_us
         for device in sorted(pacing.due_us, key=pacing.due_us.__getitem__):
@@ -166,7 +179,23 @@ class HeadsExchange:
                 continue
             if self._may_report(device, own, now, asks=asks):
                 pacing.reports.spend(1, now_us)
-                yield device, self.report(device, asks=asks).to_wire()
+                keys = self._keys(device, now_us, asks=asks)
+                yield device, self.report(device, asks=asks, names=asks or len(keys) > 1).to_wire(), keys
+
+    def _keys(self, device: DeviceKey, now_us: int, *, asks: bool) -> list[NoisePublic]:
+        """Return the keys that a report to a device is sealed for (rule 8); none for one that is sent nothing."""
+        pacing, listed = self._pacing, self._groups.address(device)
+        if listed is None:
+            return []
+        named = pacing.named.of(device, listed, now_us)
+        if named is not None:
+            return [listed, named]
+        if asks and device not in pacing.seen and pacing.rounds % 2 == 0:
+            try:
+                return [sealing_key(device)]
+            except MalformedError:
+                return [listed]
+        return [listed]
 
     def next_deadline(self) -> int | None:
         """Return when `due` should be called next, in monotonic microseconds."""
@@ -250,6 +279,7 @@ class HeadsExchange:
         if said == NO_GROUP or not self._groups.hears(device):
             return
         self._records.heads.note(device, said, None, now.wall_us)
+        self._pacing.seen.add(device)
         own = self.said_to(device)
         differs = not self._in_step(own, said)
         if device in self._pacing.said or (
@@ -264,9 +294,12 @@ class HeadsExchange:
             RemoteError: malformed, or by a stranger.
         """
         device = message.author
-        if not self._groups.hears(device) or self._groups.address(device) is None:  # heard as we are out of its group
+        listed = self._groups.address(device)
+        if not self._groups.hears(device) or listed is None:  # heard as we are out of its group
             return self._former.receive(message, now)
         report = HeadsReport.from_wire(message.body)
+        self._pacing.seen.add(device)
+        self._pacing.named.note(device, report.opens, listed, now.monotonic_us)
         self._records.heads.note(device, message.group_id, message.body, now.wall_us)
         self._pulls.note_tags(device, takes=report.takes_tags)
         self._follow()

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from covey.core import crypto
-from covey.core.crypto import NoiseKey, NoiseKeys, Secret
+from covey.core.crypto import Identity, NoiseKey, NoiseKeys, Secret
 from covey.core.ids import (
     GROUP_ID_BYTES,
     INCARNATION_BYTES,
@@ -166,25 +166,30 @@ def _at_rest(noise: NoiseKey) -> bytes:
 class Opened:
     """What was in an envelope; `sealed_for` is the noise key that opened it, None for one that came by a link.
 
-    A short message is restored, so `message` is a note or a whole message.
+    A short message is restored, so `message` is a note or a whole message. `by_signing_key` says that the envelope was
+    sealed for the signing key.
     """
 
     message: bytes = field(repr=False)
     sealed_for: NoiseKey | None
     author: DeviceKey | None
+    by_signing_key: bool = False
 
     def check_author(self, message: Message) -> None:
-        """Refuse another device's message in an author's link.
+        """Refuse another device's message in an author's link, and what may not be sealed for a signing key.
 
         Raises:
-            DecryptionError: that is so.
+            DecryptionError: the first is so.
+            MalformedError: the second.
         """
         if self.author is not None and message.author != self.author:
             raise DecryptionError("envelope does not open")
+        if self.by_signing_key and message.type is not MessageType.HEADS:
+            raise MalformedError("only a report of groups is sealed for a signing key")
 
 
-def open_envelope(raw: bytes, noise: NoiseKeys, find: Callable[[bytes], KeptKey | None]) -> Opened:
-    """Open an envelope by a noise key or a link key.
+def open_envelope(raw: bytes, identity: Identity, find: Callable[[bytes], KeptKey | None]) -> Opened:
+    """Open an envelope by a noise key, a link key, or the signing key.
 
     Raises:
         LimitError: larger than any envelope; nothing was parsed.
@@ -196,17 +201,17 @@ def open_envelope(raw: bytes, noise: NoiseKeys, find: Callable[[bytes], KeptKey 
         kept = find(envelope.tag)
         if kept is None:
             raise DecryptionError("envelope does not open")
-        link_key, implied = kept.key(noise)
+        link_key, implied = kept.key(identity.noise)
         plaintext = envelope.open(link_key)
         if implied is not None and is_short(plaintext):
             plaintext = restore(plaintext, implied)
         return Opened(plaintext, None, kept.author)
-    for key in noise.keys:
+    for key in identity.noise.keys:
         try:
             return Opened(envelope.open(key.secret.reveal()), key, None)
         except DecryptionError:
             continue
-    raise DecryptionError("envelope does not open")
+    return Opened(envelope.open(identity.sealing_secret), None, None, by_signing_key=True)
 
 
 # -- sending ----------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from covey.core.ids import DeviceKey, GroupId
+from covey.core.link.named_keys import NamedKeys
 from covey.core.link.rates import TokenBucket
 from covey.core.link.send_window import Jitter
 from covey.core.wire.heads import GroupHead
@@ -82,6 +83,9 @@ class HeadsPacing:
     """How many have gone since a start or a change."""
     rounds_of: frozenset[GroupHead] = frozenset()
     """How the groups and histories stood at that time."""
+    seen: set[DeviceKey] = field(default_factory=set)
+    """Those that have said anything of their groups since the start."""
+    named: NamedKeys = field(default_factory=NamedKeys)
     reports: TokenBucket = field(default_factory=lambda: TokenBucket(HEADS_PER_SECOND, HEADS_SAVED))
     former_looks: TokenBucket = field(default_factory=lambda: TokenBucket(1, FORMER_LOOKS_SAVED * FORMER_LOOK_SECONDS))
     """For reports by devices that share no group with this one: each costs the reading of manifests."""

@@ -10,6 +10,8 @@ from covey.core import crypto
 from covey.core.crypto import Identity
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic
 from covey.core.link.link_keys import SendingLinks
+from covey.core.link.named_keys import NamedKeys
+from covey.core.link.queued import Lane
 from covey.core.link.send_window import InFlight
 from covey.core.now import Now
 from covey.core.wire.envelope import seal
@@ -54,11 +56,13 @@ class Sealer:
         address: Callable[[DeviceKey], NoisePublic | None],
         rng: Callable[[int], bytes],
         link_keys: SendingLinks,
+        named: NamedKeys,
     ) -> None:
         self._identity = identity
         self._incarnations = incarnations
         self._rng = rng
         self._link_keys = link_keys
+        self._named = named
         self.address = address
 
     def seal(
@@ -83,9 +87,11 @@ class Sealer:
         return Outgoing(inbox_topic(recipient), envelope, recipient, entry)
 
     def queued(self, recipient: DeviceKey, entry: InFlight, address: NoisePublic, now: Now) -> Outgoing:
-        """Return a queued message's envelope (`link_keys.py`, rules 3 and 4)."""
+        """Return a queued message's envelope (`link_keys.py`, rules 3 and 4; `named_keys.py`)."""
         if entry.sends:
             self._link_keys.fail(recipient, entry.tag)
+            if entry.lane is Lane.CONTROL and entry.sends % 2:
+                address = self._named.of(recipient, address, now.monotonic_us) or address
         elif not self._link_keys.is_link(recipient, entry.place):
             return self.by_link(recipient, entry.message, address, now, entry)
         return self.seal(recipient, entry.message, entry, address)

@@ -22,7 +22,7 @@ from covey.core.membership.joining import Joining
 from covey.core.membership.membership import Edit, Membership
 from covey.core.membership.past import Past
 from covey.core.membership.requests import as_invite, invite_member
-from covey.core.membership.rotation import announce_everywhere, may_rotate, wiped
+from covey.core.membership.rotation import announce_in, may_rotate, outdated, wiped
 from covey.core.membership.unknown_groups import check_may_ask, request_to_wire
 from covey.core.membership.voting import Voting, former_member, readmitting
 from covey.core.membership.voting import vote as cast_vote
@@ -246,7 +246,8 @@ class GroupActions:
 
     def rotate_noise_key(self, now: Now) -> None:
         """Tell every group the noise key that is current now; it must be stored already."""
-        self.queue_sends(announce_everywhere(self._membership, self._identity, self._records, now.wall_us), now)
+        groups = outdated(self._membership.groups, self._identity)
+        self.queue_sends(announce_in(groups, self._membership, self._identity, self._records, now.wall_us), now)
 
     def may_rotate(self, now: Now) -> bool:
         """Say whether the noise key may be replaced without a person."""

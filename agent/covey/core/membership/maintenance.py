@@ -15,7 +15,7 @@
    arrives. A device that has asked `SECRET_PULLS` times for the secret in vain, and may do so, begins another epoch:
    the secret was lost with the device that drew it, and without one the group can send and write nothing.
 4. Manifests left over by the bound of one turn's work are applied in the next one.
-5. A group that lists a retired noise key of this device gets the current one (`membership/rotation.py`).
+5. A group that lists a retired or lost noise key of this device gets the current one (`membership/rotation.py`).
 6. Devices of a fleet that arrived at about the same time are admitted (`membership/gathering.py`).
 """
 
@@ -29,14 +29,14 @@ from covey.core.group.manifest import GroupManifest, is_exempt, manifest_hash, r
 from covey.core.group.messages import Bundle, GroupSend, first_within, pull_from_wire, pull_to_wire
 from covey.core.group.policy import may_renew
 from covey.core.group.resolver import GroupState
-from covey.core.ids import DeviceKey, GroupId
+from covey.core.ids import DeviceKey, GroupId, NoisePublic
 from covey.core.link.carriage import Carriage
 from covey.core.link.queued import MessageClass
 from covey.core.link.send_queue import groups_of_waiting, more_waits
 from covey.core.link.send_window import Jitter
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
-from covey.core.membership.rotation import announce_everywhere, outdated
+from covey.core.membership.rotation import announce_in, lost, outdated
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError
@@ -53,6 +53,7 @@ from covey.limits.group import (
     SECRET_PULLS,
 )
 from covey.limits.heads import PACED
+from covey.limits.key import LOST_KEY_PAUSE_US, LOST_KEY_US
 
 if TYPE_CHECKING:
     from covey.core.membership.gathering import Gathering
@@ -85,6 +86,11 @@ class GroupMaintenance:
         self._reconcile_at: dict[GroupId, int] = {}
         self._pulls: dict[GroupId, _Pulls] = {}
         self._announced_at_us: int | None = None
+        self._lost: list[GroupId] = []
+        """The groups that list a noise key that this device does not hold, since `_lost_at_us`."""
+        self._lost_of: tuple[int, NoisePublic] | None = None
+        self._lost_at_us: int | None = None
+        self._lost_rests_until_us = 0
         self._answered: dict[tuple[DeviceKey, GroupId], list[int]] = {}
         self._given: dict[tuple[DeviceKey, GroupId, int], int] = {}
         """How many manifests the answers to a request had so far, where there are more."""
@@ -199,6 +205,8 @@ class GroupMaintenance:
     def next_deadline(self) -> int | None:
         """Return when `handle_deadline` should be called next, in monotonic microseconds."""
         times = [*self._reconcile_at.values(), *(pulls.due_us for pulls in self._pulls.values() if pulls.open)]
+        if self._lost_at_us is not None:
+            times.append(max(self._lost_at_us + LOST_KEY_US, self._lost_rests_until_us))
         gathered = self._gathering.next_deadline() if self._gathering is not None else None
         return min(times if gathered is None else [*times, gathered], default=None)
 
@@ -209,25 +217,42 @@ class GroupMaintenance:
             (deadline is not None and deadline <= now.monotonic_us)
             or not self._looked
             or any(not group.raw and group.group_id not in self._reconcile_at for group in membership.groups.joined())
-            or self._announces(membership.groups, now)
+            or bool(self._to_announce(membership.groups, now))
             or bool(membership.unfinished)
             or (self._gathering is not None and self._gathering.has_work(now))
         )
 
-    def _announces(self, groups: Groups, now: Now) -> bool:
-        """Return whether rule 5 requires a message; a group that refuses is asked again after a while."""
-        tried = self._announced_at_us
-        rests = tried is not None and now.monotonic_us < tried + MAINTENANCE_US
-        return not rests and bool(outdated(groups, self._identity))
+    def _to_announce(self, groups: Groups, now: Now) -> list[GroupId]:
+        """Return the groups that rule 5 requires a message in; one that refuses is asked again after a while."""
+        self._look_for_lost(groups, now)
+        tried, now_us = self._announced_at_us, now.monotonic_us
+        if tried is not None and now_us < tried + MAINTENANCE_US:
+            return []
+        since_us = self._lost_at_us
+        is_due = since_us is not None and now_us >= max(since_us + LOST_KEY_US, self._lost_rests_until_us)
+        return [*outdated(groups, self._identity), *(self._lost if is_due else ())]
+
+    def _look_for_lost(self, groups: Groups, now: Now) -> None:
+        looked_at = groups.generation, self._identity.noise_public
+        if self._lost_of != looked_at:
+            self._lost_of, self._lost = looked_at, lost(groups, self._identity)
+            if not self._lost:
+                self._lost_at_us = None
+            elif self._lost_at_us is None:
+                self._lost_at_us = now.monotonic_us
 
     def handle_deadline(self, membership: Membership, now: Now) -> list[GroupSend]:
         """Let in who has waited, end conflicts that nobody else has ended, and ask again for what is missing."""
         sends = self._gathering.let_in(membership, now) if self._gathering is not None else []
         for group_id in sorted(membership.unfinished):
             sends += membership.go_on(group_id, now.wall_us)
-        if self._announces(membership.groups, now):
-            sends += announce_everywhere(membership, self._identity, self._records, now.wall_us)
-            refused = outdated(membership.groups, self._identity)
+        announced = self._to_announce(membership.groups, now)
+        if announced:
+            if not {*announced}.isdisjoint(self._lost):
+                self._lost_rests_until_us = now.monotonic_us + LOST_KEY_PAUSE_US
+            sends += announce_in(announced, membership, self._identity, self._records, now.wall_us)
+            self._look_for_lost(membership.groups, now)
+            refused = {*outdated(membership.groups, self._identity), *self._lost} & {*announced}
             self._announced_at_us = now.monotonic_us if refused else None
         if not self._looked:
             self._look(membership.groups, now)

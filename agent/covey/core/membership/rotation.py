@@ -4,7 +4,10 @@ A new key is stored before any device is notified (`state_folder.py`), and the p
 for it. Then:
 
     1. In every group that lists a retired key for this device, it issues a manifest with the current one. So a rotation
-       that a crash, a conflict or a join under the old key interrupted completes by itself.
+       that a crash, a conflict or a join under the old key interrupted completes by itself. If a group lists a key that
+       this device does not hold, it was lost with a state or a file: then the same happens, `LOST_KEY_US` after it was
+       first seen, because another process may be about to store it, and again after `LOST_KEY_PAUSE_US`, because two
+       devices may have this identity.
     2. A device that accepts such a manifest seals for the new key from then on, including repetitions.
     3. A retired key is deleted after `RETIRED_NOISE_KEY_US_MIN`, once all that have to know the new key do, and in any
        case after `RETIRED_NOISE_KEY_US_MAX`. It stays while a group of this device still lists it, because other
@@ -21,6 +24,7 @@ is not the current key, rule 1 corrects it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -54,6 +58,16 @@ def outdated(groups: Groups, identity: Identity) -> list[GroupId]:
     ]
 
 
+def lost(groups: Groups, identity: Identity) -> list[GroupId]:
+    """Return the groups that list a noise key for this device that it does not hold (rule 1)."""
+    return [
+        group.group_id
+        for group in groups.joined()
+        if (own := group.member(identity.signing_public)) is not None
+        and not identity.noise.holds(own.keys.noise_public)
+    ]
+
+
 def announce(membership: Membership, identity: Identity, group_id: GroupId, now_us: int) -> list[GroupSend]:
     """Tell a group the current noise key (rule 1), and what this build supports.
 
@@ -67,10 +81,12 @@ def announce(membership: Membership, identity: Identity, group_id: GroupId, now_
     return membership.change(group_id, lambda draft, _: draft.changing(record), now_us)
 
 
-def announce_everywhere(membership: Membership, identity: Identity, records: Records, now_us: int) -> list[GroupSend]:
-    """Announce the new key to the groups that list a retired one; one that refuses is counted, and tried later."""
+def announce_in(
+    groups: Iterable[GroupId], membership: Membership, identity: Identity, records: Records, now_us: int
+) -> list[GroupSend]:
+    """Announce the current key to groups; one that refuses is counted, and tried later."""
     sends: list[GroupSend] = []
-    for group_id in outdated(membership.groups, identity):
+    for group_id in groups:
         try:
             sends += announce(membership, identity, group_id, now_us)
         except LocalError:

@@ -242,7 +242,7 @@ class Receiver:
         Raises:
             RemoteError: it does not open, or is not.
         """
-        opened = open_envelope(raw, self._identity.noise, self._records.link_keys.find)
+        opened = open_envelope(raw, self._identity, self._records.link_keys.find)
 
         def admit(author: DeviceKey) -> None:
             # Before the signature: verifying is the dearest step, and whoever floods would have it for nothing.

@@ -52,10 +52,15 @@ class Routing:
         incarnation: Incarnation | None = None,
         *,
         heads: GroupId = NO_GROUP,
+        sealed_for: NoisePublic | None = None,
     ) -> Iterator[Outgoing]:
-        """Yield a message about a link; none to a device that was removed, or never let in: it hears nothing."""
+        """Yield a message about a link; none to a device that was removed, or never let in: it hears nothing.
+
+        It is `sealed_for` another key than the one known, if one is given.
+        """
         answers = kind is MessageType.ACK
-        noise_public = groups.address_to_answer(recipient) if answers else groups.address(recipient)
+        known = groups.address_to_answer(recipient) if answers else groups.address(recipient)
+        noise_public = sealed_for or known
         if noise_public is None:
             return
         if board_member(groups, recipient) is None:

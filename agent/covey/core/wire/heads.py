@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from covey.core import crypto
-from covey.core.ids import GROUP_ID_BYTES, GroupId, ManifestHash, OperationId
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, GroupId, ManifestHash, NoisePublic, OperationId
 from covey.core.wire import cbor
 from covey.errors import MalformedError
 from covey.limits.group import MAXIMUM_GROUPS
@@ -78,20 +78,22 @@ def agree(one: GroupId, other: GroupId) -> bool:
 class HeadsReport:
     """The body of a HEADS message: `wants_answer` asks for the recipient's own, whatever it is.
 
-    `takes_tags` says that its author takes a `HISTORY_PULL` that names logs by tags.
+    `takes_tags` says that its author takes a `HISTORY_PULL` that names logs by tags. `opens` is the author's noise key.
     """
 
     wants_answer: bool
     heads: tuple[GroupHead, ...]
     takes_tags: bool = False
+    opens: NoisePublic | None = None
 
     def to_wire(self) -> bytes:
-        """Return the body `[answer, [[group id, version, digest, history], ...], tags]`.
+        """Return the body `[answer, [[group id, version, digest, history], ...], tags, opens]`.
 
-        `history` is there only if reported, and `tags` only if true.
+        `history` and `opens` are there only if reported, and `tags` only if true or followed by `opens`.
         """
-        tags = [True] if self.takes_tags else []
-        return cbor.encode_growing([self.wants_answer, [_to_wire(each) for each in self.heads], *tags])
+        rest = [] if self.opens is None else [self.opens]
+        tags = [self.takes_tags] if self.takes_tags or rest else []
+        return cbor.encode_growing([self.wants_answer, [_to_wire(each) for each in self.heads], *tags, *rest])
 
     @classmethod
     def from_wire(cls, body: bytes) -> HeadsReport:
@@ -105,7 +107,11 @@ class HeadsReport:
         wants_answer, heads = cbor.record(fields, "heads", cbor.boolean, cbor.many(_head, MAXIMUM_GROUPS))
         if len({each.group_id for each in heads}) != len(heads):
             raise MalformedError("the heads name a group twice")
-        return cls(wants_answer, heads, bool(rest) and rest[0] is True)
+        opens = None
+        if len(rest) > 1:
+            opens = NoisePublic(cbor.octets(KEY_BYTES)(rest[1]))
+            crypto.check_noise_key(opens)
+        return cls(wants_answer, heads, bool(rest) and rest[0] is True, opens)
 
 
 def _to_wire(head: GroupHead) -> list[object]:

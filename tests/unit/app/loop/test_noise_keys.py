@@ -181,7 +181,7 @@ def test_a_power_cut_at_any_step_leaves_one_key_that_all_learn(
         raise StorageError("power cut")
 
     at = {
-        "after the file": "covey.core.membership.actions.announce_everywhere",
+        "after the file": "covey.core.membership.actions.announce_in",
         "before the commit": "covey.adapters.sqlite.counters.Conditions.set",
     }
     with monkeypatch.context() as patch:

@@ -269,7 +269,7 @@ def test_a_few_parts_go_in_a_turn_of_the_agent(members: Members) -> None:
     said(ben, ann, members, MessageType.CONTENT_PULL, body)
     ann.blob(members.group_id, b"a reading")
     kinds = [
-        read_message(open_envelope(each.envelope, ben.identity.noise, ben.store.link_keys.find).message).type
+        read_message(open_envelope(each.envelope, ben.identity, ben.store.link_keys.find).message).type
         for each in ann.sends()
         if each.recipient == ben.key
     ]

@@ -105,11 +105,11 @@ def test_vectors(vector: dict[str, Any], make: Callable[[str], Talker]) -> None:
     if vector["code"] is None:
         message = bytes.fromhex(vector["message"])
         assert seal_by_link(message, _KEY, _TAG, int(vector["counter"])) == raw
-        opened = open_envelope(raw, dan.identity.noise, dan.store.link_keys.find)
+        opened = open_envelope(raw, dan.identity, dan.store.link_keys.find)
         assert (opened.message, opened.author, opened.sealed_for) == (message, b"a" * 32, None)
         return
     with pytest.raises(RemoteError) as caught:
-        open_envelope(raw, dan.identity.noise, dan.store.link_keys.find)
+        open_envelope(raw, dan.identity, dan.store.link_keys.find)
     assert caught.value.code == vector["code"]
 
 
@@ -167,7 +167,7 @@ def test_notes(vector: dict[str, Any]) -> None:
 def _acknowledgements(author: Device, recipient: Device) -> list[tuple[bytes, bytes]]:
     """Return (envelope, plaintext) of the acknowledgements that a device sends."""
     sent = [each.envelope for each in author.sends() if each.entry is None]
-    opened = [open_envelope(raw, recipient.identity.noise, recipient.store.link_keys.find).message for raw in sent]
+    opened = [open_envelope(raw, recipient.identity, recipient.store.link_keys.find).message for raw in sent]
     return [
         (envelope, plain)
         for envelope, plain in zip(sent, opened, strict=True)
@@ -543,7 +543,7 @@ def test_an_unknown_tag_looks_like_a_damaged_envelope(ann: Talker, ben: Talker, 
     said = set()
     for raw in (damaged, unknown):
         with pytest.raises(DecryptionError) as caught:
-            open_envelope(raw, ben.identity.noise, ben.store.link_keys.find)
+            open_envelope(raw, ben.identity, ben.store.link_keys.find)
         said.add(str(caught.value))
     assert len(said) == 1
 

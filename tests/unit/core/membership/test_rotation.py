@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,18 @@ class Rotating(Device):
         """Let time pass."""
         self.wait(microseconds / 1e6)
         self.turn()
+
+    def back_up(self) -> Path:
+        """Copy the keys and the state, and go on; return the folder of the copies."""
+        copies = self.files.path.with_name("backup")
+        shutil.copytree(self.files.path, copies)
+        self.copy_state().rename(copies / "state.sqlite")
+        return copies
+
+    def restore(self, copies: Path) -> None:
+        """Put copies of keys and state in their places."""
+        shutil.copytree(copies, self.files.path, dirs_exist_ok=True)
+        self.return_to(copies / "state.sqlite")
 
     def listed_by(self, other: Device, group_id: GroupId) -> bytes:
         """Return the noise key that another device knows for this one."""
@@ -297,3 +310,72 @@ def test_a_collector_tells_the_boards_that_seal_for_it(tmp_path: Path) -> None:
     ]
     assert [fields[8] for fields in opened if fields[0] == messages.COLLECTOR_KEY] == [collector.identity.noise_public]
     assert control_waits(collector.store.outbox), "the old key stays until the board has answered"
+
+
+@pytest.mark.parametrize("rotated", ["the restored device", "the others", "everybody"])
+def test_a_device_that_is_restored_from_before_a_rotation_reaches_the_others(
+    make: Make, tmp_path: Path, ann: Rotating, rotated: str
+) -> None:
+    """Nothing that is sealed for the key that the others know opens at ann, or nothing that ann seals for theirs."""
+    ben, cem = Rotating("ben", tmp_path), Rotating("cem", tmp_path)
+    for each in (ann, ben, cem):
+        each.restart()
+    group_id = found(ann, ben, cem)
+    backup = ann.back_up()
+    for each in [ann] * (rotated != "the others") + [ben, cem] * (rotated != "the restored device"):
+        each.rotate()
+        carry(ann, ben, cem)
+    for each in (ann, ben, cem):
+        each.later(RETIRED_NOISE_KEY_US_MIN + 120_000_000)
+        assert not each.identity.noise.retired, "the earlier key is wiped"
+    ann.restore(backup)
+    ben.blob(group_id, b"from ben")
+    ann.blob(group_id, b"from ann")
+    for _ in range(12):
+        for each in (ann, ben, cem):
+            each.later(300_000_000)
+        carry(ann, ben, cem)
+    assert [sorted(each.inbox()) for each in (ann, ben, cem)] == [
+        [b"from ben"],
+        [b"from ann"],
+        [b"from ann", b"from ben"],
+    ]
+    assert ann.listed_by(ben, group_id) == ann.listed_by(cem, group_id) == ann.identity.noise_public
+
+
+def test_a_device_whose_keys_alone_are_of_before_a_rotation_tells_the_one_that_it_holds(
+    make: Make, ann: Rotating
+) -> None:
+    ben = make("ben")
+    group_id = found(ann, ben)
+    before = ann.files.noise_keys.path.read_bytes()
+    ann.rotate()
+    carry(ann, ben)
+    ann.files.noise_keys.path.write_bytes(before)
+    ann.restart()
+    ben.blob(group_id, b"hello")
+    for _ in range(4):
+        ann.later(60_000_000)
+        ben.wait(60)
+        carry(ann, ben)
+    assert ann.inbox() == [b"hello"]
+    assert ann.listed_by(ben, group_id) == ann.identity.noise_public
+
+
+def test_two_devices_with_one_identity_do_not_answer_each_other_without_end(make: Make, ann: Rotating) -> None:
+    """Ann's keys are an old copy, and whoever holds the new ones tells them again each time."""
+    ben = make("ben")
+    group_id = found(ann, ben)
+    before = ann.files.noise_keys.path.read_bytes()
+    ann.rotate()
+    carry(ann, ben)
+    after = ann.files.noise_keys.path.read_bytes()
+    version = ben.node.groups.group(group_id).version
+    for _ in range(24):
+        for keys in (before, after):
+            ann.files.noise_keys.path.write_bytes(keys)
+            ann.key_reload.turn(ann.node, ann.now)
+            for _ in range(3):
+                ann.later(600_000_000)
+                carry(ann, ben)
+    assert 2 <= ben.node.groups.group(group_id).version - version <= 2 * (24 // 6 + 1)

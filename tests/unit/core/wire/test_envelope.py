@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from covey.core import crypto
-from covey.core.ids import NoisePublic
+from covey.core.crypto import Identity
+from covey.core.ids import DeviceKey, NoisePublic
 from covey.core.wire import cbor, envelope
 from covey.errors import DecryptionError, LimitError, MalformedError, RemoteError
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES, MAXIMUM_MESSAGE_BYTES
@@ -39,6 +40,22 @@ def test_vectors(vector: dict[str, Any]) -> None:  # accepts: 000.06, 002.01
     keys = NoisePublic(bytes.fromhex(recipient["noise_public"])), bytes.fromhex(vector["ephemeral_secret"])
     assert envelope.seal(message, *keys, bytes.fromhex(vector["nonce"])) == raw
     assert _opened(raw, secret) == message
+
+
+@pytest.mark.parametrize("vector", load("envelopes")["for_signing_keys"])
+def test_an_envelope_for_a_signing_key(vector: dict[str, Any]) -> None:
+    seed = bytes.fromhex(_KEYS[vector["recipient"]]["signing_seed"])
+    bob = Identity.from_seeds(seed, bytes(31) + b"\1")
+    message, ephemeral, nonce = (bytes.fromhex(vector[each]) for each in ("message", "ephemeral_secret", "nonce"))
+    sealed = envelope.seal(message, crypto.sealing_key(bob.signing_public), ephemeral, nonce)
+    assert sealed.hex() == vector["bytes"]
+    assert _opened(sealed, bob.sealing_secret) == message
+
+
+@pytest.mark.parametrize("unusable", [bytes(32), b"\1" + bytes(31), b"\xff" * 32, b"short"])
+def test_nothing_is_sealed_for_a_key_that_signs_nothing(unusable: bytes) -> None:
+    with pytest.raises(MalformedError):
+        crypto.sealing_key(DeviceKey(unusable))
 
 
 @pytest.mark.parametrize(("length", "padded"), load("envelopes")["padded"])

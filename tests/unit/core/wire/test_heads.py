@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from covey.core.ids import GroupId, ManifestHash, OperationId
+from covey.core.ids import GroupId, ManifestHash, NoisePublic, OperationId
 from covey.core.wire.heads import GroupHead, HeadsReport, agree, head_digest, history_digest, shared_digest
 from covey.errors import RemoteError
 from tests.vectors import vectors
@@ -47,11 +47,12 @@ def test_bodies(vector: dict[str, Any]) -> None:
             HeadsReport.from_wire(body)
         assert caught.value.code == vector["code"]
         return
-    wants_answer, heads, *tags = vector["report"]
+    wants_answer, heads, *rest = vector["report"]
     expected = tuple(
         GroupHead(GroupId(bytes.fromhex(group)), version, *map(bytes.fromhex, digests))
         for group, version, *digests in heads
     )
     report = HeadsReport.from_wire(body)
-    assert report == HeadsReport(wants_answer, expected, takes_tags=tags == [True])
+    opens = NoisePublic(bytes.fromhex(rest[1])) if len(rest) > 1 else None
+    assert report == HeadsReport(wants_answer, expected, takes_tags=rest[:1] == [True], opens=opens)
     assert (report.to_wire() == body) is vector["exact"]
