@@ -42,8 +42,8 @@ _MEMORY_BYTES_MIN = 4 << 30
 
 _NOT_QUICK_FOLDERS = ("spark", "integration")
 _NOT_QUICK_MARKS = ("slow", "processes", "broker", "spark", "proof")
-_QUICK_CPU_S = 1.0
-"""Processor time of a quick test, four times what the slowest takes on a usual machine."""
+_QUICK_CPU_S = 0.5
+"""Processor time of a quick test, five times what the slowest takes on a usual machine."""
 
 _QUICK_WAIT_S = 1.0
 _SHARES_WORK = ("meta", "sim")

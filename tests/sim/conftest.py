@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 SEEDS = 60
-QUICK_SEEDS = 10
+QUICK_SEEDS = 4
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

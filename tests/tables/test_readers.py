@@ -35,6 +35,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
     return driver.location
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", _EXAMPLES, ids=["duckdb", "polars", "pandas", "change feed"])
 def test_the_page_runs(tables: str, example: str, capsys: pytest.CaptureFixture[str]) -> None:
     if "polars" in example:
@@ -73,6 +74,7 @@ def test_the_page_runs_for_tables_in_a_store(stored: FailingS3, example: str) ->
     assert "10" in done.stdout if "load_cdf" in example else "2.0" in done.stdout, "five messages of values 0 to 4"
 
 
+@pytest.mark.slow
 def test_a_query_in_each_form(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
     query = "SELECT seq, count(*) AS n, max(value) AS most FROM readings GROUP BY seq ORDER BY seq LIMIT 2"
     assert main(["query", tables, query]) == 0
@@ -83,6 +85,7 @@ def test_a_query_in_each_form(tables: str, capsys: pytest.CaptureFixture[str]) -
     assert list(csv.reader(io.StringIO(capsys.readouterr().out)))[2] == ["2", "2", "1.0"]
 
 
+@pytest.mark.slow
 def test_a_wrong_query_is_reported_in_one_sentence(tables: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["query", tables, "SELECT nothing FROM readings"]) == 1
     printed = capsys.readouterr().err

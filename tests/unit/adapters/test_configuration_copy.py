@@ -89,6 +89,7 @@ def test_a_persons_change_is_kept_and_restored_from_the_next_start_on(files: Con
     assert (config.batch_seconds, config.batch_readings) == (43.0, 7)
 
 
+@pytest.mark.slow
 def test_a_damaged_copy_restores_nothing_and_is_replaced(files: ConfigurationFiles) -> None:
     whole, rng = copy_of(files.path).read_bytes(), random.Random(5)
     for _ in range(200):

@@ -101,6 +101,7 @@ def test_a_blob_to_one_member_goes_to_no_other(fleet: Fleet) -> None:
     assert fleet.gate.store.outbox.recipients() == [fleet.other.key]
 
 
+@pytest.mark.slow
 def test_messages_for_a_removed_board_are_dropped(fleet: Fleet) -> None:
     _send_down(fleet, b"never")
 

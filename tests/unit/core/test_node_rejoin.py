@@ -110,6 +110,7 @@ def test_any_member_lets_a_device_in_again_also_one_that_never_changed_the_group
     assert _believed(second, group_id) == _believed(ben, group_id) == _believed(ann, group_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inviter", [0, 1])
 @pytest.mark.parametrize("ended", [True, False])
 def test_a_group_whose_manifests_forked_lets_a_device_in_again(tmp_path: Path, inviter: int, *, ended: bool) -> None:

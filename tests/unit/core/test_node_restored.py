@@ -109,6 +109,7 @@ def test_messages_with_reused_numbers_arrive(make: Make, lost: int, queued: int)
     assert ben.inbox()[-1] == b"later"
 
 
+@pytest.mark.slow
 def test_an_acknowledgement_that_a_relay_kept_frees_nothing_of_the_new_life(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -145,6 +146,7 @@ def test_a_later_message_that_comes_first_hides_none(make: Make, first: int) -> 
     assert ann.store.outbox.totals()[0] == 0
 
 
+@pytest.mark.slow
 def test_messages_of_the_lost_state_arrive_in_between(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -188,6 +190,7 @@ def test_numbers_of_another_link_show_that_seqs_are_given_again(make: Make) -> N
     assert _came(ben, b"new") == _each(b"new", 15)
 
 
+@pytest.mark.slow
 def test_an_answer_by_a_link_that_the_restored_state_lacks_is_sealed_when_it_is_asked_for_again(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -252,6 +255,7 @@ def test_a_restored_device_recovers_beyond_the_recipients_imprints(make: Make) -
     assert ann.store.outbox.totals()[0] == 0
 
 
+@pytest.mark.slow
 def test_messages_waiting_in_the_image_arrive_once(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -350,6 +354,7 @@ def _batches(landed: list[Message]) -> set[int]:
     return {each.link_seq for each in landed if each.type is MessageType.TELEMETRY}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarts", [False, True])
 def test_messages_a_restored_collector_lost_are_sent_again(make: Make, restarts: bool) -> None:
     """A hub that was restored from a backup fourteen minutes old once lost thirteen minutes of readings."""
@@ -387,6 +392,7 @@ def test_messages_a_restored_collector_lost_are_sent_again(make: Make, restarts:
     assert pi.store.outbox.totals()[0] == 0
 
 
+@pytest.mark.slow
 def test_a_sender_that_restarts_remembers_what_its_recipient_lacks(make: Make) -> None:
     pi, hub = make("pi"), make("hub", collects=True)
     group_id = found(pi, hub)
@@ -415,6 +421,7 @@ def test_a_sender_that_restarts_remembers_what_its_recipient_lacks(make: Make) -
     assert [each for each in came if each.endswith(b"lost")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarts", [False, True])
 def test_messages_that_a_restored_collector_acknowledged_and_nobody_has_are_reported_lost(
     make: Make, monkeypatch: pytest.MonkeyPatch, restarts: bool

@@ -137,6 +137,7 @@ def test_no_such_type() -> None:
         check_types("operation,b")
 
 
+@pytest.mark.slow
 def test_pages_and_the_events_after_them_are_everything_once(ann: Here) -> None:
     for number in range(5):
         ann.ok("history", "post", str(number))

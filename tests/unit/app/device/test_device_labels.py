@@ -39,6 +39,7 @@ def _members(hub: Here) -> tuple[dict[str, str], dict[str, str]]:
     return own, other
 
 
+@pytest.mark.slow
 def test_waiting_messages_name_their_recipient(hub: Here) -> None:
     _, pump = _members(hub)
     first = hub.json("message", "list")["shown"][0]

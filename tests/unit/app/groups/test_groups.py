@@ -50,6 +50,7 @@ def test_a_renamed_device_has_one_name(device: Here) -> None:
     assert {each["label"] for each in device.json("own", "devices")} == {"orchard"}
 
 
+@pytest.mark.slow
 def test_a_label_is_not_taken_for_another_key_that_begins_so(tmp_path: Path) -> None:
     """A member chooses its own label, maybe to be taken for another one."""
     kim, lee, mal = Here(tmp_path, "kim"), identity("lee"), identity("mal")

@@ -43,6 +43,7 @@ def _go_on(role: WholeChain, newcomer: Device, *others: Device, minutes: int) ->
             carry(newcomer, *others)
 
 
+@pytest.mark.slow
 def test_a_newcomer_learns_all_manifests_though_nothing_names_them(devices: list[Device]) -> None:
     ann, ben, cid = devices
     group_id = found(ann)
@@ -62,6 +63,7 @@ def test_a_newcomer_learns_all_manifests_though_nothing_names_them(devices: list
     assert cid.store.outbox.totals()[0] == before, "nothing is missing, nobody is asked"
 
 
+@pytest.mark.slow
 def test_a_member_that_never_answers_is_asked_less_often(devices: list[Device]) -> None:
     ann, _, cid = devices
     group_id = found(ann)

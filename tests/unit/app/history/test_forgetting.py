@@ -87,6 +87,7 @@ def test_a_command_goes_when_nobody_waits_for_its_result(kim: Here) -> None:
     assert [_is_here(kim, each) for each in (open_, late)] == [True, False]
 
 
+@pytest.mark.slow
 def test_a_device_that_learns_of_a_deleted_command_reports_it(kim: Here) -> None:
     done = kim.json("order", "run", "blink")["id"]
     _report(kim, done)

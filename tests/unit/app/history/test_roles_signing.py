@@ -37,6 +37,7 @@ def three(tmp_path: Path) -> tuple[Elector, Elector, Elector, GroupId]:
     return ann, ben, cem, group_id
 
 
+@pytest.mark.slow
 def test_an_elector_signs_what_it_makes_itself_once(three: tuple[Elector, Elector, Elector, GroupId]) -> None:
     ann, ben, cem, group_id = three
     checkpoint = ann.propose(group_id)
@@ -55,6 +56,7 @@ def test_an_elector_signs_what_it_makes_itself_once(three: tuple[Elector, Electo
     assert len(ben.signers(group_id, checkpoint)) == 3
 
 
+@pytest.mark.slow
 def test_a_different_state_is_reported_and_not_signed(three: tuple[Elector, Elector, Elector, GroupId]) -> None:
     ann, ben, cem, group_id = three
     with_one = Pins(frozenset({ann.device.key}))

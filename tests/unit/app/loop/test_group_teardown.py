@@ -43,6 +43,7 @@ def test_a_clock_that_is_set_ends_no_destruction_that_others_have_not_heard_of(m
     assert role.nothing_left
 
 
+@pytest.mark.slow
 def test_it_ends_after_a_day_of_running_through_restarts(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     _destroyed_by(ann, ben)

@@ -87,6 +87,7 @@ def test_a_key_is_replaced_about_every_thirty_days(make: Make) -> None:  # accep
     assert ann.inbox() == [b"hello"]
 
 
+@pytest.mark.slow
 def test_it_can_be_turned_off(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Aging, "interval_us", 0)
     ann, ben = make("ann"), make("ben")
@@ -122,6 +123,7 @@ def _due(ann: Aging) -> None:
     ann.later(40 * _DAY_US)
 
 
+@pytest.mark.slow
 def test_it_waits_for_what_names_or_needs_the_key(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     group_id = found(ann, ben)
@@ -157,6 +159,7 @@ def test_it_waits_while_no_relay_is_there_or_others_have_the_room(make: Make) ->
     assert ann.identity.noise_public != before
 
 
+@pytest.mark.slow
 def test_a_clock_that_jumps_neither_stops_it_nor_makes_it_run(make: Make) -> None:
     ann, ben = make("ann"), make("ben")
     found(ann, ben)

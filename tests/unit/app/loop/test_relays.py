@@ -261,6 +261,7 @@ class HangingUpAgent(Agent):
         return set(self.ben.inbox())
 
 
+@pytest.mark.slow
 def test_a_message_that_a_relay_hangs_up_on_holds_up_nothing_behind_it(tmp_path: Path) -> None:
     agent = HangingUpAgent(tmp_path)
     agent.blob(bytes(300_000))
@@ -299,6 +300,7 @@ class Refusing(HangingUp):
         ]
 
 
+@pytest.mark.slow
 def test_a_message_that_a_relay_always_refuses_is_set_aside_while_others_go(tmp_path: Path) -> None:
     agent = HangingUpAgent(tmp_path, Refusing("site"))
     agent.blob(bytes(300_000))
@@ -308,6 +310,7 @@ def test_a_message_that_a_relay_always_refuses_is_set_aside_while_others_go(tmp_
     assert [line for line in agent.said if "0x97" in line and "set aside" in line]
 
 
+@pytest.mark.slow
 def test_nothing_is_set_aside_where_a_relay_refuses_everything(tmp_path: Path) -> None:
     relay = Refusing("site")
     agent = HangingUpAgent(tmp_path, relay)

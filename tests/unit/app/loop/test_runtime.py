@@ -197,6 +197,7 @@ def test_queued_messages_are_sent_again_after_a_lost_connection(agent: Agent) ->
     assert len(agent.relay.taken) == 2
 
 
+@pytest.mark.slow
 def test_an_inbox_is_subscribed_again_where_answers_are_missing(agent: Agent) -> None:
     with agent.store.transaction():
         agent.runtime.node.send_blob(agent.group_id, b"hello", Now(agent.clock.now_us, agent.clock.now_us))
@@ -311,6 +312,7 @@ def test_a_message_that_no_relay_takes_is_set_aside_and_the_link_continues(agent
     assert agent.ann.store.counters.values()["lost_messages"] == 1
 
 
+@pytest.mark.slow
 def test_a_failed_second_commit_keeps_the_first(tmp_path: Path) -> None:
     """The relay takes no message, neither ann's nor carl's, and the disk is full once the first has been set aside."""
     agent = Agent(tmp_path, Device("carl", tmp_path))

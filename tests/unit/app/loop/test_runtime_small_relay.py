@@ -280,6 +280,7 @@ def test_a_readmitted_device_catches_up_through_a_small_relay(pair: Pair) -> Non
     assert not pair.set_aside(lines)
 
 
+@pytest.mark.slow
 def test_a_history_comes_in_messages_that_the_relay_takes(pair: Pair) -> None:
     pair.site.reconfigure(LARGE)
     assert pair.site.run(4 * HOUR, pair.agreed)

@@ -86,6 +86,7 @@ def _end(fleet: OperatedFleet, own: Here, name: str, failing: Collection[DeviceK
             return found
 
 
+@pytest.mark.slow
 def test_waves_count_the_devices_of_all_groups(fleet: OperatedFleet) -> None:
     with _operator(fleet, fleet.laptop) as laptop:
         found = laptop.begin()
@@ -101,6 +102,7 @@ def test_waves_count_the_devices_of_all_groups(fleet: OperatedFleet) -> None:
     assert set(_given(fleet, fleet.laptop).values()) == {1}
 
 
+@pytest.mark.slow
 def test_the_failures_of_a_wave_count_over_all_groups_and_stop_it_in_each(fleet: OperatedFleet) -> None:
     with _operator(fleet, fleet.laptop) as laptop:
         found = laptop.begin("6,100%", stop=30)
@@ -122,6 +124,7 @@ def test_the_failures_of_a_wave_count_over_all_groups_and_stop_it_in_each(fleet:
         assert (found.state, len(found.accepted), found.failed) == ("finished", 3, ())
 
 
+@pytest.mark.slow
 def test_the_lowest_bound_that_operators_named_holds_for_all_groups(fleet: OperatedFleet) -> None:
     with _operator(fleet, fleet.laptop) as laptop:
         found = laptop.begin("6,100%", stop=30)
@@ -136,6 +139,7 @@ def test_the_lowest_bound_that_operators_named_holds_for_all_groups(fleet: Opera
         assert laptop.go_on(found.id).state == "stopped", "1 of 6"
 
 
+@pytest.mark.slow
 def test_the_phone_continues_after_the_second_wave_and_nobody_gets_it_twice(fleet: OperatedFleet) -> None:
     assert fleet.phone is not None
     with _operator(fleet, fleet.laptop) as laptop:
@@ -150,6 +154,7 @@ def test_the_phone_continues_after_the_second_wave_and_nobody_gets_it_twice(flee
     assert set(_given(fleet, fleet.phone).values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_pause_in_one_group_holds_all_and_an_abort_takes_one_group_out(fleet: OperatedFleet) -> None:
     with _operator(fleet, fleet.laptop) as laptop:
         found = laptop.begin("1,100%")
@@ -172,6 +177,7 @@ def test_a_pause_in_one_group_holds_all_and_an_abort_takes_one_group_out(fleet: 
             resume(laptop.opened, laptop.scope.groups, found.id, None, accept=False)
 
 
+@pytest.mark.slow
 def test_the_phone_announces_a_release_where_that_is_missing(fleet: OperatedFleet) -> None:
     assert fleet.phone is not None
     with _operator(fleet, fleet.laptop) as laptop:
@@ -205,6 +211,7 @@ def _wave(fleet: OperatedFleet, group_id: GroupId) -> set[DeviceKey]:
     return set(named) & set(fleet.devices[group_id])
 
 
+@pytest.mark.slow
 def test_what_a_removed_laptop_gave_is_not_given_again(fleet: OperatedFleet) -> None:
     assert fleet.phone is not None
     with _operator(fleet, fleet.laptop) as laptop:
@@ -225,6 +232,7 @@ def test_what_a_removed_laptop_gave_is_not_given_again(fleet: OperatedFleet) -> 
     assert set(_given(fleet, fleet.phone).values()) == {1}
 
 
+@pytest.mark.slow
 def test_the_phone_gives_a_setting_where_that_is_missing_unless_a_later_one_is_there(fleet: OperatedFleet) -> None:
     assert fleet.phone is not None
     plan = fleet.laptop.json("setting", "set", "app.mode", "eco", "--fleet", "--for", "label:device-1")["id"]
@@ -241,6 +249,7 @@ def test_the_phone_gives_a_setting_where_that_is_missing_unless_a_later_one_is_t
     assert sorted(str(each["wanted"]) for each in settings) == ["eco", "eco", "full"]
 
 
+@pytest.mark.slow
 def test_nothing_of_a_wave_is_written_where_one_group_fails(
     fleet: OperatedFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +272,7 @@ def test_nothing_of_a_wave_is_written_where_one_group_fails(
         assert len(found.devices) == 12
 
 
+@pytest.mark.slow
 def test_one_approval_agrees_with_the_release_in_all_groups(tmp_path: Path) -> None:
     fleet = OperatedFleet(tmp_path, groups=3, devices=2, threshold=2)
     assert fleet.phone is not None
@@ -279,6 +289,7 @@ def test_one_approval_agrees_with_the_release_in_all_groups(tmp_path: Path) -> N
     assert (row["id"], row["counts"], len(row["groups"])) == (found.id, True, 3)
 
 
+@pytest.mark.slow
 def test_a_copy_by_another_operator_is_not_taken_for_the_release(fleet: OperatedFleet) -> None:
     group_id, mallory = fleet.groups[0], identity("0 0")
     operators = fleet.laptop.json("config", "get", "operations.operators")["value"]
@@ -298,6 +309,7 @@ def test_a_copy_by_another_operator_is_not_taken_for_the_release(fleet: Operated
     assert {each["id"] for each in fleet.laptop.json("release", "list")} == {found.id}
 
 
+@pytest.mark.slow
 def test_a_shell_completes_releases_and_plans(fleet: OperatedFleet) -> None:
     plan = fleet.laptop.json("setting", "set", "app.mode", "eco", "--fleet")["id"]
     with _operator(fleet, fleet.laptop) as laptop:

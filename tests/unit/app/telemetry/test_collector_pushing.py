@@ -23,6 +23,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
+@pytest.mark.slow
 def test_pushed_messages_leave_the_queue(world: World) -> None:
     world.publish(b"1", b"2", b"3")
     assert world.push(world.ann) == 3

@@ -93,6 +93,7 @@ def test_a_merged_segment_is_left_until_there_is_more(site: Site) -> None:
     assert site.landed() == BODIES
 
 
+@pytest.mark.slow
 def test_a_merged_segment_is_as_young_as_its_youngest_part(site: Site) -> None:
     _land(site, *BODIES[:2])
     site.gate.now = Now(site.gate.now.monotonic_us, site.gate.now.wall_us - DAY_US)  # somebody sets the clock back

@@ -136,6 +136,7 @@ def test_a_device_sends_again_and_a_collector_goes_on(site: _TwoSenders) -> None
     )
 
 
+@pytest.mark.slow
 def test_old_readings_are_deleted_and_the_rest_is_one_segment(site: _TwoSenders) -> None:
     site.land_both(5)
     old = _manifest(site).last_number

@@ -55,6 +55,7 @@ def _opens_alone(objects: Objects, ring: KeyRing) -> set[str]:
 
 
 # accepts: 004.19
+@pytest.mark.slow
 def test_a_removed_collector_opens_nothing_that_landed_after(world: World) -> None:
     everybody = (world.bob, world.first, world.second)
     world.appoint(world.bob)

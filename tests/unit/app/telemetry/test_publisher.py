@@ -109,6 +109,7 @@ def test_an_alarm_wants_a_commit_at_once_and_goes_ahead_of_a_backlog(tmp_path: P
     assert (counted["published_alarms"], counted["published_readings"]) == (2, 103)
 
 
+@pytest.mark.slow
 def test_alarms_beyond_the_bound_are_ordinary_readings_and_are_counted(tmp_path: Path) -> None:
     site = _site(tmp_path, "door alarm change > 0")
     for number in range(2 * ALARMS_PER_HOUR + 1):
@@ -120,6 +121,7 @@ def test_alarms_beyond_the_bound_are_ordinary_readings_and_are_counted(tmp_path:
     assert counted["published_readings"] == 2 * ALARMS_PER_HOUR + 1
 
 
+@pytest.mark.slow
 def test_a_full_outbox_thins_and_drops_old_readings_and_no_alarm(tmp_path: Path) -> None:
     site = _site(tmp_path, "a alarm > 0", outbox_bytes=8_000)
     site.publisher.add("a", "", None, 1.0)
@@ -173,6 +175,7 @@ def test_series_that_are_kept_whole_outlast_others_and_newest_ones_become_one_ro
     assert _numbers(site) == Counter(range(1, 161)), "acknowledged + thinned + lost = produced"
 
 
+@pytest.mark.slow
 def test_where_all_is_kept_whole_new_readings_wait_and_alarms_use_their_reserve(tmp_path: Path) -> None:
     site = _site(tmp_path, "door alarm > 0", "* keep whole", outbox_bytes=12_000)
     outflow = Outflow(site.publisher, lambda _level, line: site.said.append(line))
@@ -195,6 +198,7 @@ def test_where_all_is_kept_whole_new_readings_wait_and_alarms_use_their_reserve(
     assert site.ann.store.outbox.totals()[1] <= 12_000 + 12_000 // OUTBOX_ALARM_SHARE
 
 
+@pytest.mark.slow
 def test_what_is_kept_whole_stays_so_and_expires_as_before_on_its_way_to_another_collector(tmp_path: Path) -> None:
     site = _site(tmp_path, "* keep whole", outbox_bytes=12_000)
     site.ann.node.telemetry.keep(1)

@@ -83,6 +83,7 @@ def group(tmp_path: Path) -> _Group:
     return _Group(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_later_member_opens_pinned_files(group: _Group) -> None:
     assert not group.has_secret(group.dan)
     group.ask(group.dan)
@@ -94,12 +95,14 @@ def test_a_later_member_opens_pinned_files(group: _Group) -> None:
     assert group.dan.node.content.next_deadline() is None, "nothing is asked for any more"
 
 
+@pytest.mark.slow
 def test_nobody_is_given_a_secret_who_has_not_asked_for_a_file_of_it(group: _Group) -> None:
     want(group.dan, group.group_id, group.offer.content, group.ann)
     group.settle()
     assert not group.has_secret(group.dan)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_here_is_enough_to_ask(group: _Group) -> None:
     """As one that came from a stick."""
     want(group.dan, group.group_id, group.offer.content, group.ann)
@@ -113,6 +116,7 @@ def test_a_file_that_is_here_is_enough_to_ask(group: _Group) -> None:
     assert group.has_secret(group.dan)
 
 
+@pytest.mark.slow
 def test_a_later_member_opens_no_file_without_a_pin(tmp_path: Path) -> None:
     group = _Group(tmp_path, pinned=False)
     want(group.ben, group.group_id, group.offer.content, group.ann)
@@ -127,6 +131,7 @@ def test_a_later_member_opens_no_file_without_a_pin(tmp_path: Path) -> None:
     assert group.has_secret(group.dan)
 
 
+@pytest.mark.slow
 def test_files_that_nobody_has_pinned_do_not_hold_up_one_of_their_epoch_that_is(group: _Group) -> None:
     """Also where more of them were asked for before than are asked for at a time."""
     loose = [
@@ -146,6 +151,7 @@ def test_files_that_nobody_has_pinned_do_not_hold_up_one_of_their_epoch_that_is(
     assert group.has_secret(group.dan)
 
 
+@pytest.mark.slow
 def test_a_member_without_the_whole_file_gives_no_secret(group: _Group) -> None:
     """A pin alone, on what is still to come, is nothing that a member holds."""
     want(group.ben, group.group_id, group.offer.content, group.ann)
@@ -157,6 +163,7 @@ def test_a_member_without_the_whole_file_gives_no_secret(group: _Group) -> None:
     assert not group.has_secret(group.dan)
 
 
+@pytest.mark.slow
 def test_a_forged_offer_reveals_no_earlier_secret(group: _Group) -> None:
     """Neither for what ann has pinned, nor for what it has of dan's own."""
     own = put(group.dan, group.group_id, b"of dan", group.folder)
@@ -178,6 +185,7 @@ def test_a_forged_offer_reveals_no_earlier_secret(group: _Group) -> None:
         assert not group.has_secret(group.dan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [bytes(SECRET_BYTES), b"", b"short"], ids=["another", "nothing", "a part"])
 def test_a_liar_has_its_turn_and_the_next_member_is_asked(group: _Group, content: bytes) -> None:
     """What is kept is the secret of that epoch, whoever gives it."""
@@ -199,6 +207,7 @@ def test_a_liar_has_its_turn_and_the_next_member_is_asked(group: _Group, content
     assert group.has_secret(group.dan)
 
 
+@pytest.mark.slow
 def test_a_secret_that_was_not_asked_of_its_author_is_not_taken(group: _Group) -> None:
     secret = group.ann.store.groups.secret(group.group_id, group.epoch)
     name = ContentHash(group.id_of(group.dan, group.offer))
@@ -206,6 +215,7 @@ def test_a_secret_that_was_not_asked_of_its_author_is_not_taken(group: _Group) -
     assert not group.has_secret(group.dan)
 
 
+@pytest.mark.slow
 def test_an_offer_that_is_for_some_alone_brings_out_nothing(group: _Group) -> None:
     content = group.offer.content
     for_some = FileOffer("for some", group.offer.file_id, group.epoch, content, sealed_secret=bytes(177))
@@ -218,6 +228,7 @@ def test_an_offer_that_is_for_some_alone_brings_out_nothing(group: _Group) -> No
     assert not group.has_secret(group.dan)
 
 
+@pytest.mark.slow
 def test_a_member_passes_on_a_secret(group: _Group) -> None:
     group.ask(group.dan)
     carry(*group.members)
@@ -233,6 +244,7 @@ def test_a_member_passes_on_a_secret(group: _Group) -> None:
     assert group.has_secret(eve)
 
 
+@pytest.mark.slow
 def test_a_device_that_was_removed_is_given_nothing(group: _Group) -> None:
     group.ask(group.dan)
     [pull] = [each for each in group.dan.sends() if each.lifetime_s is not None and each.recipient == group.ann.key][:1]

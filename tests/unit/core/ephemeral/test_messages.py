@@ -136,6 +136,7 @@ def test_a_removed_member_neither_sends_nor_receives(make: Make) -> None:
     assert (_received(three.ann), _codes(three.ann)) == ([], ["not_a_member"])
 
 
+@pytest.mark.slow
 def test_one_author_pushes_out_only_its_own_messages(make: Make) -> None:
     three = Three(make)
     cats = Ephemeral(three.ann.now.wall_us, b"help").to_wire()

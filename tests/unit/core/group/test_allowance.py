@@ -119,6 +119,7 @@ def _few_left(trust: GroupTrust, device: Identity, left: int) -> None:
     trust.settle()
 
 
+@pytest.mark.slow
 def test_a_member_that_changes_its_label_without_end_comes_to_an_end() -> None:
     trust = _group(Mode.INVITES_ONLY, Member(_MAL.keys))
     _few_left(trust, _MAL, 400)

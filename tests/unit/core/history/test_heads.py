@@ -33,6 +33,7 @@ def test_a_removal_reaches_a_sleeper_by_an_acknowledgement_alone(make: Make) -> 
     assert not [each for each in world.sam.sends() if each.recipient == world.mal.key and each.entry is not None]
 
 
+@pytest.mark.slow
 def test_a_removal_reaches_a_sleeper_that_acknowledges(make: Make) -> None:
     world = Stolen(make)
     world.ben.blob(world.group_id, b"hello")
@@ -49,6 +50,7 @@ def test_a_removal_reaches_a_sleeper_by_a_beat_alone(make: Make) -> None:
     world.check_sam_knows()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_beat", [False, True])
 def test_a_destruction_reaches_a_sleeper(make: Make, *, by_beat: bool) -> None:
     ann, ben, sam = make("ann"), make("ben", collects=True), make("sam", presence_us=60_000_000 if by_beat else 0)
@@ -72,6 +74,7 @@ def test_a_destruction_reaches_a_sleeper(make: Make, *, by_beat: bool) -> None:
     assert any(isinstance(event, GroupDestroyed) for event in sam.events())
 
 
+@pytest.mark.slow
 def test_a_destruction_takes_along_the_manifests_that_it_rests_on(make: Make) -> None:
     world = Stolen(make)
     found_too = found(world.ben, world.sam)
@@ -97,6 +100,7 @@ def test_a_device_learns_of_its_collectors_removal_from_the_collector(make: Make
     assert mal.key not in members_of(sam, group_id)
 
 
+@pytest.mark.slow
 def test_rivals_come_together_by_a_third(make: Make) -> None:
     """Ann and ben, who never meet, both change the group; cay hears from both."""
     ann, ben, cay = make("ann"), make("ben"), make("cay")
@@ -325,6 +329,7 @@ def test_a_device_that_keeps_no_histories_is_left_in_peace(make: Make) -> None:
     assert ann.sends() == [], "in step, as far as both say anything"
 
 
+@pytest.mark.slow
 def test_messages_that_a_restored_member_never_takes_do_not_stop_another_groups_history(make: Make) -> None:
     """Ann's copy of her state is older than the second group, so she takes nothing that ben sends in it."""
     ann, ben = make("ann"), make("ben")
@@ -342,6 +347,7 @@ def test_messages_that_a_restored_member_never_takes_do_not_stop_another_groups_
     assert read_notes(ben, group_id) == ["written before they met"]
 
 
+@pytest.mark.slow
 def test_history_that_a_restored_member_never_takes_does_not_stop_another_groups(make: Make) -> None:
     """Ben's window of history holds only operations of groups that ann has lost."""
     ann, ben = make("ann"), make("ben")

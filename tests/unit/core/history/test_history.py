@@ -341,6 +341,7 @@ def test_an_operation_that_no_relay_carries_is_refused(make: Make, payload: int)
     assert read_notes(ben, group_id) == ["before", longest, "after"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sends_all", [True, False])
 def test_a_readmitted_author_writes_after_what_it_wrote_before(make: Make, sends_all: bool) -> None:
     """Its new description is below the old one, which holds otherwise: of rivals the higher one does."""
@@ -363,6 +364,7 @@ def test_a_readmitted_author_writes_after_what_it_wrote_before(make: Make, sends
     assert {each.node.history.profile(group_id).title for each in (ann, ben, cem)} == {"new" if sends_all else "old"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_readmitted_author_begins_another_log(make: Make, times: int) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")

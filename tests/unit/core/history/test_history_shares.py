@@ -56,6 +56,7 @@ def _logs_of(device: Device, author: Device, group_id: GroupId) -> int:
     return sum(log.author == author.key for log, _ in device.store.operations.logs(group_id))
 
 
+@pytest.mark.slow
 def test_two_members_that_lift_each_others_limits_take_no_room_from_a_newcomer(make: Make) -> None:
     """They once filled a group's 2,048 logs with 0.7 MB, after which a device without a log could not write."""
     ann, ben, mallory, eve = (make(name) for name in ("ann", "ben", "mallory", "eve"))
@@ -87,6 +88,7 @@ def _show_each_other_logs(ann: Device, ben: Device, liars: Sequence[Device], gro
     return write_note(ben, group_id, "after all that")
 
 
+@pytest.mark.slow
 def test_two_liars_that_show_each_member_other_logs_silence_nobody(make: Make) -> None:
     """Whose logs counted once depended on the order of arrival: ben's note never reached ann's history."""
     ann, ben, mallory, eve = (make(name) for name in ("ann", "ben", "mallory", "eve"))
@@ -101,6 +103,7 @@ def test_two_liars_that_show_each_member_other_logs_silence_nobody(make: Make) -
     assert ann.node.history.digest(group_id) == ben.node.history.digest(group_id)
 
 
+@pytest.mark.slow
 def test_what_an_honest_note_follows_is_fetched_over_many_messages(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The logs that it follows are beyond their author's share at the recipient, and longer than one message."""
     monkeypatch.setattr("covey.core.history.exchange.BUNDLE_OPERATIONS", 8)
@@ -118,6 +121,7 @@ def test_what_an_honest_note_follows_is_fetched_over_many_messages(make: Make, m
     assert _ids(ann, group_id) == _ids(ben, group_id)
 
 
+@pytest.mark.slow
 def test_of_an_authors_logs_the_lowest_ones_are_kept_in_whatever_order_they_come(make: Make) -> None:
     ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
     group_id = found(ann, ben, mallory)
@@ -142,6 +146,7 @@ def test_what_is_dropped_uncovers_what_it_followed(make: Make) -> None:
     assert not _ids(ann, group_id) & {each.id for each in high}
 
 
+@pytest.mark.slow
 def test_nobody_follows_more_logs_of_one_author_than_others_take(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.core.history.shares.LOGS_BEHIND", LOGS_OF_ONE + 4)
     ann, ben, mallory = (make(name) for name in ("ann", "ben", "mallory"))
@@ -192,6 +197,7 @@ def _bytes_of(device: Device, authors: Iterable[Identity], group_id: GroupId) ->
     return sum(lengths.get(each.signing_public, 0) for each in authors)
 
 
+@pytest.mark.slow
 def test_a_member_that_lets_in_and_removes_devices_makes_others_keep_a_bounded_total(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +224,7 @@ def test_a_member_that_lets_in_and_removes_devices_makes_others_keep_a_bounded_t
     _check_that_a_newcomer_is_followed(ann, ben, group_id)
 
 
+@pytest.mark.slow
 def test_a_founder_that_lets_in_and_removes_devices_silences_nobody(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +259,7 @@ def _check_that_a_newcomer_is_followed(ann: Device, ben: Device, group_id: Group
     assert said.id not in ben.store.operations.heads(group_id)
 
 
+@pytest.mark.slow
 def test_what_is_not_followed_for_its_sponsors_sake_is_dropped_when_its_author_leaves(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +294,7 @@ def test_who_has_written_a_whole_family_s_bytes_goes_on_writing(make: Make, monk
     assert _ids(ann, group_id) >= {each.id for each in written}
 
 
+@pytest.mark.slow
 def test_former_members_of_a_family_have_room_together_for_what_nobody_follows(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +383,7 @@ def test_a_removal_joins_the_words_of_the_removed_first(make: Make, monkeypatch:
     assert removed.id not in ann.node.history.standing(group_id).void
 
 
+@pytest.mark.slow
 def test_removing_both_liars_leaves_everybody_its_share(make: Make) -> None:
     ann, ben, mallory, eve = (make(name) for name in ("ann", "ben", "mallory", "eve"))
     group_id = GroupId(settled(ann, ben, mallory, eve))

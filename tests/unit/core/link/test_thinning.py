@@ -117,6 +117,7 @@ def _by(width_us: int, station: Station) -> tuple[Counter[tuple[str, int]], _Sum
     return counts, sums
 
 
+@pytest.mark.slow
 def test_every_minute_keeps_its_readings_and_their_sum(make: Make) -> None:
     station = Station(make, outbox_bytes=40_000)
     station.publish(400)
@@ -147,6 +148,7 @@ def test_where_space_is_still_short_windows_become_wider(make: Make, outbox_byte
     assert _of_minutes(messages, WINDOWS_US[-1]) == _by(WINDOWS_US[-1], station)
 
 
+@pytest.mark.slow
 def test_batches_of_different_boots_and_groups_are_not_summarised_together(make: Make) -> None:
     station = Station(make, outbox_bytes=20_000)
     for boot in range(40):
@@ -158,6 +160,7 @@ def test_batches_of_different_boots_and_groups_are_not_summarised_together(make:
     assert len({summary.clock.boot_id for summary in _summaries(messages)}) > 30
 
 
+@pytest.mark.slow
 def test_what_is_being_sent_is_left_alone(make: Make) -> None:
     station = Station(make, outbox_bytes=30_000)
     station.publish(40)
@@ -168,6 +171,7 @@ def test_what_is_being_sent_is_left_alone(make: Make) -> None:
     assert in_flight <= {Place(number) for number in kept}
 
 
+@pytest.mark.slow
 def test_what_was_sent_is_thinned_before_anything_is_dropped(make: Make) -> None:
     station = Station(make, outbox_bytes=5_500)
     station.publish(14)
@@ -220,6 +224,7 @@ def test_what_nobody_can_thin_is_dropped_as_before(make: Make) -> None:
     assert any(message.type is MessageType.LOSS for message in messages)
 
 
+@pytest.mark.slow
 def test_whole_messages_are_neither_thinned_nor_dropped(make: Make) -> None:
     station = Station(make, outbox_bytes=20_000)
     station.publish(10)
@@ -252,6 +257,7 @@ def test_a_rolled_back_transaction_thins_nothing(make: Make) -> None:
     assert _numbers(station.landed())[31] == 1
 
 
+@pytest.mark.slow
 def test_texts_leave_their_number_behind(make: Make) -> None:
     station = Station(make, outbox_bytes=15_000)
     for number in range(200):
@@ -309,6 +315,7 @@ def test_a_summary_expires_with_the_youngest_that_it_replaces(make: Make) -> Non
     assert all(86_400_000_000 <= each < 90_000_000_000 for each in left)
 
 
+@pytest.mark.slow
 def test_a_newest_only_series_has_one_window(make: Make) -> None:
     station = Station(make, outbox_bytes=15_000)
     station.ann.node._queue.in_one_window = lambda name: name == "t/soil"

@@ -81,6 +81,7 @@ def test_a_message_is_kept_as_long_as_its_sender_lets_it_wait(  # accepts: 002.0
         assert _kept(fleet) == left
 
 
+@pytest.mark.slow
 def test_messages_an_emptied_mailbox_lost_are_pushed_again(fleet: MailboxFleet) -> None:
     for number in range(3):
         _say(fleet, b"word %d" % number)

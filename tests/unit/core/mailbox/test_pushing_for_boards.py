@@ -76,6 +76,7 @@ def _handed_down(fleet: Fleet) -> list[bytes]:
     return found
 
 
+@pytest.mark.slow
 def test_a_gateway_that_slept_hands_down_what_waited_in_order_and_once(fleet: Fleet) -> None:
     """Its collector is gone by then, and the board has its line back later still."""
     _hand_over(fleet)
@@ -95,6 +96,7 @@ def test_a_gateway_that_slept_hands_down_what_waited_in_order_and_once(fleet: Fl
     assert _kept(fleet) == 0
 
 
+@pytest.mark.slow
 def test_a_boards_messages_are_kept_once_for_the_gateway_that_carries_for_it(fleet: Fleet) -> None:
     _hand_over(fleet)
     with fleet.collector.store.transaction():

@@ -184,6 +184,7 @@ def test_one_sender_that_pushes_all_the_time_keeps_no_other_one_out(fleet: Mailb
     assert isinstance(_push(fleet, fleet.ben, fleet.ann, 1), PushAck)
 
 
+@pytest.mark.slow
 def test_one_devices_questions_push_out_no_answers_to_others(fleet: MailboxFleet) -> None:
     _greet(fleet, fleet.ann)
     _greet(fleet, fleet.ben)

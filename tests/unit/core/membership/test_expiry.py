@@ -75,6 +75,7 @@ def test_a_removed_device_no_longer_notifies_the_devices_it_removed(make: Make) 
     assert mal.key not in ben.store.outbox.recipients()
 
 
+@pytest.mark.slow
 def test_devices_removed_together_owe_each_other_nothing(make: Make) -> None:
     """Neither hears the other any more; here ben learns of both removals at once, with something for mal waiting."""
     ann, ben, cid, mal = make("ann"), make("ben"), make("cid"), make("mal")
@@ -96,6 +97,7 @@ def test_devices_removed_together_owe_each_other_nothing(make: Make) -> None:
     assert ben.store.departures.addresses() == []
 
 
+@pytest.mark.slow
 def test_a_removed_device_leaves_notices_of_its_own_removals_to_members(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)

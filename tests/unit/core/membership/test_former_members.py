@@ -141,6 +141,7 @@ def test_members_of_another_shared_group_notify_a_removed_device_that_is_not_beh
     assert queued(ben, cid) == [], "once is enough"
 
 
+@pytest.mark.slow
 def test_a_removed_device_on_a_long_branch_receives_all_manifests_of_the_others(make: Make) -> None:
     """It cannot place its removal without what that follows, and gets no answer when it asks for that."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")

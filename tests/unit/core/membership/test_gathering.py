@@ -61,6 +61,7 @@ def labels(device: Device, group_id: GroupId) -> set[str]:
     return {each.label for each in device.node.groups.group(group_id).members}
 
 
+@pytest.mark.slow
 def test_forty_that_come_together_cost_one_manifest_and_one_message_each(make: Make) -> None:
     hub, ann, ben = make("hub"), make("ann"), make("ben")
     group_id = found(hub, ann, ben)

@@ -56,6 +56,7 @@ def test_an_epoch_whose_secret_nobody_has_is_followed_by_another(make: Make) -> 
     assert _live(ann, ben, cid, minutes=_DAY_MINUTES) < _DAY_MINUTES
 
 
+@pytest.mark.slow
 def test_a_secret_that_somebody_still_has_is_waited_for(make: Make) -> None:
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id = found(ann, ben, cid)

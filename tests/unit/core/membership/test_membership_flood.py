@@ -130,6 +130,7 @@ def test_a_removed_device_cannot_freeze_those_who_know(make: Make) -> None:
     assert _members(ann, group_id) == {ann.key}
 
 
+@pytest.mark.slow
 def test_void_rivals_that_came_in_other_orders_are_the_same_ones_in_the_end(make: Make) -> None:
     """Nobody ends that, as it is no conflict; those who hold other ones would ask each other for good."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
@@ -176,6 +177,7 @@ def test_more_heads_than_one_may_follow_do_not_leave_the_removal_out(make: Make)
     assert _members(ben, group_id) == {ann.key, ben.key}
 
 
+@pytest.mark.slow
 def test_rivals_that_say_the_same_are_a_conflict_when_nothing_can_follow_them_all(make: Make) -> None:
     ann, *others = [make(f"device {number}") for number in range(5)]
     group_id = found(ann, *others)

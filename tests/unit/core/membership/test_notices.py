@@ -194,6 +194,7 @@ def test_a_member_of_one_group_learns_of_its_removal_from_another(make: Make) ->
     assert all(group.group_id != other for group in right.node.groups.joined())
 
 
+@pytest.mark.slow
 def test_an_author_in_an_outdated_group_is_answered_as_a_visitor(make: Make) -> None:
     """It lets itself into a public group of who is out of another one together with it."""
     ann, ben, cid, mal = make("ann"), make("ben"), make("cid"), make("mal")
@@ -231,6 +232,7 @@ def test_a_request_to_join_outlives_that_its_inviter_leaves_another_group(make: 
     assert ben.node.groups.group(further).member(ben.key) is not None
 
 
+@pytest.mark.slow
 def test_messages_for_members_end_once_they_know_of_the_departure(make: Make) -> None:
     """It said something just before; its notice came first, and nobody takes the rest. All of the group is erased."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
@@ -246,6 +248,7 @@ def test_messages_for_members_end_once_they_know_of_the_departure(make: Make) ->
     assert mal.store.departures.addresses() == []
 
 
+@pytest.mark.slow
 def test_messages_for_members_end_although_another_group_is_shared(make: Make) -> None:
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
@@ -297,6 +300,7 @@ def test_each_departure_notice_is_answered(make: Make) -> None:
     assert mal.store.groups.manifests() == []
 
 
+@pytest.mark.slow
 def test_a_departure_from_a_lost_group_is_answered_in_a_shared_one(make: Make) -> None:
     """Nobody else is left who could know of the leaving: its secrets and its words waited there for a month."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")
@@ -315,6 +319,7 @@ def test_a_departure_from_a_lost_group_is_answered_in_a_shared_one(make: Make) -
     assert ben.store.quarantine.entries() == [], "there is nothing that a person could do about it"
 
 
+@pytest.mark.slow
 def test_a_joiner_hears_of_departures_meanwhile(make: Make) -> None:
     """What comes before the answer goes again: nobody else may be left who could tell of it."""
     ann, ben, cid = make("ann"), make("ben"), make("cid")

@@ -238,6 +238,7 @@ def test_strangers_leave_room_for_members_that_admins_add(make: Make) -> None:
     assert eve.key in members(ann, group_id)
 
 
+@pytest.mark.slow
 def test_visitors_take_up_a_bounded_room_for_a_bounded_time(make: Make) -> None:
     ann = make("ann")
     group_id = opened(ann)

@@ -93,6 +93,7 @@ def test_a_removal_that_the_group_refuses_leaves_nothing_behind(group: Group) ->
     assert dan.node.groups.group(GroupId(group_id)).hash == ann.node.groups.group(GroupId(group_id)).hash
 
 
+@pytest.mark.slow
 def test_votes_to_keep_somebody_out_decide_where_a_branch_that_lost_is_of_a_later_epoch(group: Group) -> None:
     group_id, ann, ben, cem, dan = GroupId(group[0]), *group[1:]
     stranger = DeviceKey(b"stranger" * 4)
@@ -189,6 +190,7 @@ def test_forbidden_votes_are_refused(group: Group, voter: str, target: str, reas
         devices[voter].node.actions.vote(GroupId(group_id), Action.BAN, key, devices[voter].now)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_ban_lets_the_device_in_again_as_it_was(group: Group) -> None:  # accepts: 003.45
     name, ann, ben, cem, dan = group
     group_id = GroupId(name)
@@ -215,6 +217,7 @@ def test_the_end_of_a_ban_lets_the_device_in_again_as_it_was(group: Group) -> No
     assert ann.store.outbox.totals()[0] == 0
 
 
+@pytest.mark.slow
 def test_a_ban_can_end_without_letting_the_device_in(group: Group) -> None:
     name, ann, ben, cem, dan = group
     group_id = GroupId(name)
@@ -254,6 +257,7 @@ def test_admins_keep_a_device_out_that_is_no_member(group: Group, tmp_path: Path
     assert ann.store.counters.values()["quarantined_invite"] == 1
 
 
+@pytest.mark.slow
 def test_a_vote_to_keep_a_device_out_serves_for_one_ban(group: Group) -> None:
     name, ann, ben, cem, dan = group
     group_id, eve = GroupId(name), DeviceKey(bytes([7]) * 32)
@@ -277,6 +281,7 @@ def test_a_vote_to_keep_a_device_out_serves_for_one_ban(group: Group) -> None:
     assert len(ann.store.ahead.of_group(group_id)) == 1, "of an epoch that ann does not know yet"
 
 
+@pytest.mark.slow
 def test_an_invite_can_be_voted_away(group: Group, tmp_path: Path) -> None:  # accepts: 003.43
     name, ann, ben, cem, dan = group
     group_id, eve, fay = GroupId(name), Device("eve", tmp_path), Device("fay", tmp_path)

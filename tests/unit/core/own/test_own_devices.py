@@ -78,6 +78,7 @@ def test_a_readmitted_device_stays(make: Make) -> None:
     assert state(phone).groups[fleet].holding is Holding.HELD
 
 
+@pytest.mark.slow
 def test_a_device_that_was_removed_orders_nothing_more(make: Make) -> None:
     """Even where what it said was followed before it was removed, for who has not obeyed yet."""
     laptop, phone, tablet = make("laptop"), make("phone"), make("tablet")
@@ -121,6 +122,7 @@ def test_groups_a_retired_device_left_stay_left(make: Make, *, obeyed: bool) -> 
     assert fleet not in joined(laptop) | joined(phone)
 
 
+@pytest.mark.slow
 def test_a_device_that_obeyed_a_thief_is_invited_again(make: Make) -> None:
     laptop, phone, tablet = make("laptop"), make("phone"), make("tablet")
     personal = linked(laptop, phone, tablet)
@@ -211,6 +213,7 @@ def test_the_last_messages_arrive_before_a_departure(make: Make) -> None:
     assert notes(other, fleet) == [b"before", b"last words"]
 
 
+@pytest.mark.slow
 def test_an_own_device_leaves_in_the_end_though_nobody_takes_what_it_wrote(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)

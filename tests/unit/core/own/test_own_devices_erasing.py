@@ -21,6 +21,7 @@ from tests.own_devices import (
 )
 
 
+@pytest.mark.slow
 def test_leaving_on_one_leaves_and_erases_on_all(make: Make) -> None:  # accepts: 003.51, 003.54
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
@@ -110,6 +111,7 @@ def test_a_destroyed_group_leaves_nothing(make: Make) -> None:
     assert fleet not in joined(other), "it is told all the same"
 
 
+@pytest.mark.slow
 def test_a_group_of_own_devices_alone_is_erased_before_any_of_these_has_heard_of_the_leaving(make: Make) -> None:
     laptop, phone = make("laptop"), make("phone")
     linked(laptop, phone)
@@ -138,6 +140,7 @@ def test_a_destroyed_group_keeps_no_queued_messages(make: Make) -> None:
     assert not on_disk(laptop, b"what nobody has heard by then")
 
 
+@pytest.mark.slow
 def test_a_group_that_was_destroyed_while_another_own_device_left_it_is_erased(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)
@@ -173,6 +176,7 @@ def test_nothing_of_an_erased_group_lies_on_in_the_file(make: Make) -> None:  # 
     assert not on_disk(laptop, b"the pump by the lake")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [True, False])
 def test_no_secret_of_an_erased_group_waits_for_who_takes_none(make: Make, *, at_once: bool) -> None:
     laptop, phone, other, third = make("laptop"), make("phone"), make("other"), make("third")

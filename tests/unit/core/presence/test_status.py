@@ -307,6 +307,7 @@ def test_a_beat_tells_what_the_link_has_cost_once_an_hour(pair: Pair) -> None:
     assert sizes[-1] - sizes[0] <= 32  # bytes
 
 
+@pytest.mark.slow
 def test_a_device_that_always_sends_beats_once_an_hour_for_its_cost(pair: Pair) -> None:
     ann = pair.ann
     ann.node.state.presence.cost = COST

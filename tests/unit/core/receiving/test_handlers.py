@@ -117,6 +117,7 @@ def test_a_destruction_is_obeyed_where_a_later_epoch_has_begun(make: Make) -> No
     assert any(isinstance(event, GroupDestroyed) for event in dan.events())
 
 
+@pytest.mark.slow
 def test_a_readmitted_devices_earlier_destruction_is_not_obeyed(make: Make) -> None:
     ann, ben, dan = everybody = [make(name) for name in ("ann", "ben", "dan")]
     group_id = found(*everybody)

@@ -18,6 +18,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
+@pytest.mark.slow
 def test_new_telemetry_goes_past_a_silent_collector_and_back_when_it_answers(world: World) -> None:
     world.publish(b"1 before")
     world.pass_time(CHECK_S, world.first, world.second)
@@ -40,6 +41,7 @@ def test_new_telemetry_goes_past_a_silent_collector_and_back_when_it_answers(wor
     assert world.losses() == 0
 
 
+@pytest.mark.slow
 def test_a_restart_remembers_who_is_silent(world: World) -> None:
     world.publish(b"1")
     world.pass_time(SILENT_S + 5 * CHECK_S, world.second)
@@ -59,6 +61,7 @@ def test_no_collector_is_silent_while_there_is_no_relay(world: World) -> None:
     assert world.ann.store.presence.silent_collectors() == set(), "the time without a relay does not count"
 
 
+@pytest.mark.slow
 def test_the_first_collector_gets_telemetry_when_all_are_silent(world: World) -> None:
     world.publish(b"1")
     world.pass_time(SILENT_S + 5 * CHECK_S)
@@ -71,6 +74,7 @@ def test_the_first_collector_gets_telemetry_when_all_are_silent(world: World) ->
     assert world.bodies(world.second) == [b"2"]
 
 
+@pytest.mark.slow
 def test_telemetry_for_a_removed_collector_goes_to_the_next(world: World) -> None:
     world.publish(b"1", b"2", b"3")
     world.pass_time(CHECK_S, world.second)
@@ -111,6 +115,7 @@ def test_messages_a_removed_collector_landed_count_once(world: World) -> None:
     assert world.bodies(world.first, world.second) == [b"1", b"2"], "and known by the same numbers"
 
 
+@pytest.mark.slow
 def test_telemetry_without_any_collector_waits_for_one(world: World) -> None:
     world.publish(b"1", b"2")
     world.remove(world.second, world.ann)
@@ -126,6 +131,7 @@ def test_telemetry_without_any_collector_waits_for_one(world: World) -> None:
     assert [split_number(each.body)[1] for each in found_there] == [b"1", b"2"]
 
 
+@pytest.mark.slow
 def test_a_redirection_of_a_redirection_is_one(world: World) -> None:
     world.publish(b"1")
     world.remove(world.first, world.ann)
@@ -151,6 +157,7 @@ def test_nobody_redirects_what_is_not_its_own(world: World) -> None:
     assert world.second.store.counters.values()["quarantined_malformed"] == 2
 
 
+@pytest.mark.slow
 def test_a_full_outbox_is_no_reason_to_lose_what_is_redirected(world: World, tmp_path: Path) -> None:
     sizes = [bytes([65 + number]) * 1_000 for number in range(20)]
     world.publish(*sizes)
@@ -161,6 +168,7 @@ def test_a_full_outbox_is_no_reason_to_lose_what_is_redirected(world: World, tmp
     assert world.bodies(world.second) == sizes
 
 
+@pytest.mark.slow
 def test_a_long_queue_for_somebody_else_is_looked_through_once(world: World) -> None:
     for number in range(30):
         world.ann.blob(world.group_id, b"%d" % number)

@@ -36,6 +36,7 @@ def test_a_board_could_write_link_envelopes(fleet: Fleet) -> None:
     assert fleet.landed() == [BATCH]
 
 
+@pytest.mark.slow
 def test_a_boards_message_reaches_the_collector_and_its_acknowledgement_the_board(fleet: Fleet) -> None:
     fleet.forward(fleet.telemetry())
     fleet.carry()

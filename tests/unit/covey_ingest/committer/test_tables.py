@@ -289,6 +289,7 @@ def test_an_entry_of_ours_without_its_last_line_is_torn(tmp_path: Path, cut: int
     _check(6, cut, driver.location)
 
 
+@pytest.mark.slow
 def test_the_entry_that_commits_is_synced_before_anything_relies_on_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,6 +305,7 @@ def test_the_entry_that_commits_is_synced_before_anything_relies_on_it(
         assert synced[-2:] == [f"{version:020}.json", "_delta_log"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps_it", [True, False])
 def test_an_entry_that_a_disk_failed_to_sync_counts_only_after_another_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_it: bool
@@ -355,6 +357,7 @@ def test_the_folders_of_new_tables_are_synced(tmp_path: Path, monkeypatch: pytes
         assert {tmp_path / "tables", tmp_path / "tables" / "readings"} <= {*synced}
 
 
+@pytest.mark.slow
 def test_a_message_that_came_twice_is_in_the_table_once_as_it_came_first(tmp_path: Path) -> None:
     driver = _in_folder(tmp_path)
     with driver.begin() as tables:
@@ -407,6 +410,7 @@ def test_the_cost_of_a_micro_batch_does_not_grow(tmp_path: Path, monkeypatch: py
     _check(40, "all of it", driver.location)
 
 
+@pytest.mark.slow
 def test_a_new_column_is_added_and_one_of_somebody_elses_survives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -425,6 +429,7 @@ def test_a_new_column_is_added_and_one_of_somebody_elses_survives(
     assert "quality" in [field.name for field in names["losses"]]
 
 
+@pytest.mark.slow
 def test_the_change_feed_tells_each_reading_once_and_a_repaired_time_as_an_update(tmp_path: Path) -> None:
     driver = _in_folder(tmp_path)
     slow: dict[str, Any] = {"time_quality": "unsynchronised", "clock_offset": 5 - 10**9, "times": [DAY_US - 10**9] * 2}

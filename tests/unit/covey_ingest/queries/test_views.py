@@ -108,6 +108,7 @@ def test_a_device_that_names_thousands_of_series_makes_no_thousand_columns(tmp_p
     assert columns[3] == "often"
 
 
+@pytest.mark.slow
 def test_a_script_makes_the_same_views_elsewhere(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["views", str(tables)]) == 0
     printed = capsys.readouterr().out

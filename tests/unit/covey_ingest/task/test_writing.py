@@ -51,6 +51,7 @@ def test_a_task_without_readings_writes_no_file(tmp_path: Path) -> None:
     assert [each.files for each in write(Target(str(tmp_path), 0, Deletions()), [messages(range(0))])] == []
 
 
+@pytest.mark.slow
 def test_deleted_readings_are_not_written_again(tmp_path: Path) -> None:
     one, two = "a" * 64, "b" * 64
     batches = [messages(range(4), author=one), messages(range(4), author=two)]

@@ -36,6 +36,7 @@ def test_one_sender_that_fills_the_inbox_keeps_no_other_one_out(
         assert deliver(b"d", 9)
 
 
+@pytest.mark.slow
 def test_a_consumed_message_leaves_no_copy_in_the_file(tmp_path: Path) -> None:
     chance, path = random.Random(8), tmp_path / "state.sqlite"  # a seed that left a copy
     key, group_id, word = DeviceKey(b"k" * 32), GroupId(b"g" * 32), b"what was said in the group "

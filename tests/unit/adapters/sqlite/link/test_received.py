@@ -107,6 +107,7 @@ def test_imprints_of_a_backlog_are_kept_beside_newer_ones(store: SqliteStore) ->
     assert rows * 64 <= IMPRINTS_OF_AUTHOR
 
 
+@pytest.mark.slow
 def test_imprints_are_kept_for_a_window(store: SqliteStore) -> None:
     for number in range(1, 3 * IMPRINTS_KEPT):
         _take(store, Imprint(LinkSeq(number), number, b"1111"))

@@ -58,6 +58,7 @@ def test_early_messages_are_bounded_by_author_and_in_total(store: SqliteStore) -
         assert store.ahead.keep(_vote(identity(f"member {authors}"), 1)), "what was taken makes room"
 
 
+@pytest.mark.slow
 def test_an_admin_that_votes_about_everything_keeps_no_other_admins_votes_out(store: SqliteStore) -> None:
     admins = [identity(f"admin {number}").signing_public for number in range(5)]
     with store.transaction():
@@ -73,6 +74,7 @@ def test_an_admin_that_votes_about_everything_keeps_no_other_admins_votes_out(st
         assert store.votes.save(_GROUP, many[-1], b"the last", many), "one is there for everybody"
 
 
+@pytest.mark.slow
 def test_former_admins_votes_give_their_room_back(store: SqliteStore) -> None:
     former, present = identity("former").signing_public, identity("present").signing_public
     with store.transaction():
