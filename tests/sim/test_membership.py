@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.core.crypto import NoiseKey
+from covey.core.crypto import NoiseKey, NoiseKeys
 from covey.core.group.manifest import GroupManifest, Mode, sign_manifest
 from covey.core.group.messages import Bundle, GroupSend
 from covey.core.history.heads import HeadsExchange
@@ -153,6 +153,30 @@ def test_a_group_that_was_split_converges(tmp_path: Path, seed: int) -> None:  #
         return world.agreed(inside) and listed == {device.identity.keys for device in inside}
 
     world.run(settled)
+
+
+@pytest.mark.parametrize("seed", parameters(range(4)))
+def test_devices_that_are_restored_with_keys_of_before_rotations_are_members_again(tmp_path: Path, seed: int) -> None:
+    """Everybody may have rotated, and wiped the keys of before, since the backups were made."""
+    world, chance = World(tmp_path, seed, 4), random.Random(seed)
+
+    def settled() -> bool:
+        group = world.group(world.devices[0])
+        listed = {member.keys for member in group.members} if group is not None else set()
+        return world.agreed(world.devices) and listed == {device.identity.keys for device in world.devices}
+
+    restored = chance.sample(world.devices, chance.randint(1, 2))
+    backups = {device: (device.copy_state(), device.identity.noise.keys) for device in restored}
+    for device in {*restored, *chance.sample(world.devices, chance.randint(0, 4))}:
+        world.rotate(device)
+    world.run(settled)
+    for device in world.devices:
+        device.nodes.identity = replace(device.identity, noise=NoiseKeys((device.identity.noise.current,)))
+        device.restart()
+    for device, (copy, keys) in backups.items():
+        device.nodes.identity = replace(device.identity, noise=NoiseKeys(keys))
+        device.return_to(copy)
+    world.run(settled, steps=16_000)  # of half a second
 
 
 def _come_and_go(folder: Path, seed: int) -> None:
