@@ -26,6 +26,7 @@ from covey.adapters.files import synchronise
 from covey.errors import StorageError
 from covey_ingest.committer.file_names import DAMAGED_HINT, check_content, named
 from covey_ingest.task.file_statistics import statistics
+from covey_ingest.task.parquet_files import parquet_writer
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -80,7 +81,7 @@ def merged(
             raise StorageError(f"merging made {after} rows of {before}", hint=DAMAGED_HINT)
         actions: list[Action] = []
         for file in files:
-            size, said = file.stat().st_size, statistics(file)
+            size, said = file.stat().st_size, statistics(file, name)
             came_ms = location.store.upload(f"{name}/{file.name}", file)
             actions.append(AddAction(file.name, size, {}, came_ms, False, said))
         return [*actions, *removed(sizes, changes_data=False)]
@@ -126,10 +127,7 @@ def clustered(merged: ds.Dataset, schema: pa.Schema, folder: Path, file_bytes: i
 
 
 def _write(first: pa.Table, more: Iterator[pa.Table], path: Path, file_bytes: int) -> Path:
-    with (
-        path.open("wb") as file,
-        pq.ParquetWriter(file, first.schema, compression="zstd", store_schema=False) as writer,
-    ):
+    with path.open("wb") as file, parquet_writer(file, first.schema) as writer:
         writer.write_table(first)
         while file.tell() < file_bytes and (group := next(more, None)) is not None:
             writer.write_table(group)

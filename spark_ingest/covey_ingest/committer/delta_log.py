@@ -52,7 +52,7 @@ from covey_ingest.committer.file_names import named as named_by_digest
 from covey_ingest.committer.state_file import read_state
 from covey_ingest.committer.table_locations import CHANGES, PREVIOUS, RUN, WRITER, TableLocation, open_table
 from covey_ingest.tables.clocks import rebase
-from covey_ingest.task.file_statistics import statistics
+from covey_ingest.task.file_statistics import skipping, statistics
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
@@ -186,7 +186,7 @@ class DeltaLog:
             StorageError: the log refused.
         """
         with self._storage_errors():
-            self._widened(name, _nullable(schema), _PROPERTIES)
+            self._widened(name, _nullable(schema), _PROPERTIES | skipping(name))
             self._commit(name, [], self._named(name, None))
 
     def delete(self, name: str, rows: str) -> None:
@@ -443,12 +443,12 @@ class DeltaLog:
 
         if number == self._done(name):  # a higher one: the other tables were restored from a backup
             return
-        table = self._widened(name, _nullable(rows.schema), {})
+        table = self._widened(name, _nullable(rows.schema), skipping(name))
         file = self._root / f"{uuid4().hex}.parquet"
         pq.write_table(rows.replace_schema_metadata(None), file, compression="zstd", store_schema=False)
         file = named_by_digest(file)
         came_ms = self._location.store.upload(f"{name}/{file.name}", file)
-        added = AddAction(file.name, file.stat().st_size, {}, came_ms, True, statistics(file))
+        added = AddAction(file.name, file.stat().st_size, {}, came_ms, True, statistics(file, name))
         file.unlink()
         self._commit(name, [*removed(sizes_of(table), changes_data=True), added], self._named(name, number))
         self._has[name] = number

@@ -56,7 +56,7 @@ from covey_ingest.task.columns import READINGS
 from covey_ingest.task.orders import KEYS
 from covey_ingest.task.others import SMALL_TABLES
 from covey_ingest.task.schema import RowKind
-from covey_ingest.task.writing import PlacedFile, Rework, Target, Written, notes_of, put_file
+from covey_ingest.task.writing import PlacedFile, Rework, Target, Written, notes_of, put_file, summary_of
 from covey_ingest.vault import repairs
 
 SCHEMAS = {"readings": READINGS, **SMALL_TABLES, rollups.TABLE: rollups.SCHEMA}
@@ -313,7 +313,7 @@ class Tables:
         sizes = self.log.files("readings")
         for path in self._files_after(sizes, state):
             self._fetch(f"readings/{path}", sizes[path], fetched)
-            summaries.append(devices.summary([fetched]))
+            summaries.append(summary_of(fetched))
             target = self.root / "readings" / path
             target.parent.mkdir(parents=True, exist_ok=True)
             _write_notes(notes_of(fetched), target)

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +22,9 @@ import pyarrow.compute as pc
 
 from covey_ingest.committer.state_file import read_state, replace_state
 from covey_ingest.tables import gaps
-from covey_ingest.tables.messages import database, know_files
-from covey_ingest.task.columns import TIMESTAMP, fields
+from covey_ingest.tables.messages import database
+from covey_ingest.tables.runs import begins, codes, microseconds
+from covey_ingest.task.columns import TIMESTAMP
 from covey_ingest.task.decode import Integers
 
 BOOTS_REMEMBERED = 32
@@ -32,6 +35,7 @@ BOARDS_REPORTED = 256
 
 TEXT_KEPT = 200
 
+_FIRMWARE = "firmware"
 _BOARD = re.compile(r"board/([0-9a-f]{64})/firmware")
 
 SCHEMA = pa.schema(
@@ -54,22 +58,33 @@ SCHEMA = pa.schema(
         ("gateway", pa.string()),  # of a board: the device that it was last attached to, as that one says
     ]
 )
-_COLUMNS = fields(
+SUMMED = [
     *("author", "incarnation", "boot", "collector", "time_quality", "name", "text"),
     *("seq", "index", "time", "received_at"),
+]
+"""The columns of readings that a summary is made of."""
+_WHOLE, _TEXT = pa.int64(), pa.string()
+_NEWEST = pa.struct(
+    [
+        *(("received", _WHOLE), ("seq", _WHOLE), ("taken", _WHOLE)),
+        *((name, _TEXT) for name in ("incarnation", "time_quality", "collector")),
+    ]
 )
-_SUMMARY = """
-    SELECT author, min(received) AS first_seen, max(received) AS last_seen, max(taken) AS last_time,
-           max({'received': received, 'seq': seq, 'taken': taken, 'incarnation': incarnation,
-                'time_quality': time_quality, 'collector': collector}) AS latest,
-           list(DISTINCT boot) FILTER (boot IS NOT NULL) AS boot_ids,
-           count(*) FILTER ("index" = 0) AS messages, count(*) AS readings,
-           max({'received': received, 'seq': seq, 'index': "index", 'text': said}) FILTER (name = 'firmware') AS own,
-           list(DISTINCT {'received_at': received, 'name': name, 'text': said})
-               FILTER (regexp_full_match(name, $board)) AS boards
-    FROM (SELECT * EXCLUDE (name), epoch_us(received_at) AS received, epoch_us(time) AS taken,
-                 CASE WHEN text IS NOT NULL THEN name END AS name, substr(text, 1, $kept) AS said FROM given)
-    GROUP BY author"""
+_OWN = pa.struct([("received", _WHOLE), ("seq", _WHOLE), ("index", pa.int32()), ("text", _TEXT)])
+_BOARDS = pa.struct([("received_at", _WHOLE), ("name", _TEXT), ("text", _TEXT)])
+SUMMARY = pa.schema(
+    [
+        ("author", _TEXT),
+        *((name, _WHOLE) for name in ("first_seen", "last_seen", "last_time")),
+        ("latest", _NEWEST),
+        ("boot_ids", pa.list_(_TEXT)),
+        ("messages", _WHOLE),
+        ("readings", _WHOLE),
+        ("own", _OWN),  # the newest firmware that the device reports of itself
+        ("boards", pa.list_(_BOARDS)),  # the newest that it reports of each board
+    ]
+)
+"""A row for each device of a file; times are microseconds since 1970."""
 _COMBINED = """
     SELECT author, first_seen, last_seen, last_time, latest.incarnation AS incarnation, latest.seq AS last_seq,
            latest.time_quality AS time_quality, latest.collector AS collector,
@@ -98,12 +113,6 @@ def update(tables: Path, batch_id: int, parts: Callable[[], list[pa.Table]]) -> 
         replace_state(path, _with_open_gaps(merged, gaps.open_gaps(tables)), batch_id)
 
 
-def summaries_in(folder: Path) -> list[pa.Table]:
-    """Return the summary of a folder of readings, if there are any."""
-    files = sorted(folder.glob("*.parquet"))
-    return [summary(files)] if files else []
-
-
 def _as_now(before: pa.Table) -> pa.Table:
     return before.select(SCHEMA.names)
 
@@ -114,30 +123,133 @@ def _with_open_gaps(devices: pa.Table, lacking: pa.Table) -> pa.Table:
     return devices.append_column("open_gaps", counts)
 
 
-def summary(readings: list[Path]) -> pa.Table:
-    """Summarise some files of readings: a row for each device, of which there may be several for `combined`."""
-    with database() as held:
-        know_files(held, "given", readings, _COLUMNS)
-        return held.sql(_SUMMARY, params={"board": _BOARD.pattern, "kept": TEXT_KEPT}).to_arrow_table()
+@dataclass(slots=True)
+class _SeenDevice:
+    """What a file says of one device."""
+
+    first_seen: int
+    last_seen: int
+    last_time: int
+    latest: tuple[int, int, int, str | None, str | None, str | None]
+    boots: set[str] = field(default_factory=set)
+    messages: int = 0
+    readings: int = 0
+    own: tuple[int, int, int, str] | None = None
+    boards: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+
+class DeviceSums:
+    """Sums up what one file says of its devices."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _SeenDevice] = {}
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Add rows of `exploding.STORED`, in whole or in part of a message."""
+        if not len(rows):
+            return
+        texts = ("author", "incarnation", "boot", "time_quality", "collector")
+        places = {name: codes(rows[name]) for name in texts}
+        received, seq = microseconds(rows["received_at"]), rows["seq"].to_numpy()
+        starts = begins([*places.values(), received, seq])
+        runs = _Runs(
+            received=received[starts],
+            seq=seq[starts],
+            taken=np.maximum.reduceat(microseconds(rows["time"]), starts),
+            messages=np.add.reduceat((rows["index"].to_numpy() == 0).astype(np.int64), starts),
+            readings=np.diff(starts, append=len(rows)),
+            **{name: of[starts] for name, of in places.items()},
+        )
+        self._add_runs(runs, {name: [*rows[name].dictionary.to_pylist(), None] for name in texts})
+        self._add_firmware(rows, received)
+
+    def table(self) -> pa.Table:
+        """Return a row of `SUMMARY` for each device."""
+        seen = [*self._seen.values()]
+        plain = ("first_seen", "last_seen", "last_time", "messages", "readings")
+        columns: dict[str, list[Any]] = {name: [getattr(one, name) for one in seen] for name in plain}
+        columns["author"] = [*self._seen]
+        columns["latest"] = [dict(zip(_NEWEST.names, one.latest, strict=True)) for one in seen]
+        columns["boot_ids"] = [sorted(one.boots) for one in seen]
+        columns["own"] = [one.own and dict(zip(_OWN.names, one.own, strict=True)) for one in seen]
+        columns["boards"] = [
+            [{"received_at": at, "name": name, "text": text} for name, (at, text) in sorted(one.boards.items())]
+            for one in seen
+        ]
+        return pa.Table.from_pydict(columns, SUMMARY)
+
+    def _add_runs(self, runs: _Runs, texts: dict[str, list[str | None]]) -> None:
+        order = np.lexsort((runs.taken, runs.seq, runs.received, runs.author))
+        runs = _Runs(*(column[order] for column in runs))
+        starts = begins([runs.author])
+        first, last_time = runs.received[starts], np.maximum.reduceat(runs.taken, starts)
+        messages, readings = np.add.reduceat(runs.messages, starts), np.add.reduceat(runs.readings, starts)
+        for row, (start, end) in enumerate(pairwise([*starts.tolist(), len(order)])):
+            last = end - 1
+            latest = (
+                *(int(runs.received[last]), int(runs.seq[last]), int(runs.taken[last])),
+                texts["incarnation"][runs.incarnation[last]],
+                texts["time_quality"][runs.time_quality[last]],
+                texts["collector"][runs.collector[last]],
+            )
+            author = str(texts["author"][runs.author[start]])
+            seen = self._seen.get(author)
+            if seen is None:
+                seen = self._seen[author] = _SeenDevice(int(first[row]), latest[0], int(last_time[row]), latest)
+            seen.first_seen = min(seen.first_seen, int(first[row]))
+            seen.last_seen = max(seen.last_seen, latest[0])
+            seen.last_time = max(seen.last_time, int(last_time[row]))
+            seen.latest = max(seen.latest, latest, key=_newness)
+            seen.messages += int(messages[row])
+            seen.readings += int(readings[row])
+            boots = {texts["boot"][place] for place in np.unique(runs.boot[start:end]).tolist()}
+            seen.boots.update(boot for boot in boots if boot is not None)
+
+    def _add_firmware(self, rows: pa.RecordBatch, received: Integers) -> None:
+        """Note texts that name a version; few rows do."""
+        names = rows["name"].dictionary.to_pylist()
+        wanted = [place for place, name in enumerate(names) if name and (name == _FIRMWARE or _BOARD.fullmatch(name))]
+        if not wanted:
+            return
+        given = np.isin(codes(rows["name"]), wanted) & rows["text"].is_valid().to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(given).tolist():
+            seen, name = self._seen[rows["author"][row].as_py()], rows["name"][row].as_py()
+            text, at = rows["text"][row].as_py()[:TEXT_KEPT], int(received[row])
+            if name == _FIRMWARE:
+                own = at, rows["seq"][row].as_py(), rows["index"][row].as_py(), text
+                seen.own = max(seen.own or own, own)
+            else:
+                seen.boards[name] = max(seen.boards.get(name, (at, text)), (at, text))
+
+
+class _Runs(NamedTuple):
+    """Columns of runs of rows: of one message each, as a rule."""
+
+    author: Integers
+    incarnation: Integers
+    boot: Integers
+    time_quality: Integers
+    collector: Integers
+    received: Integers
+    seq: Integers
+    taken: Integers
+    messages: Integers
+    readings: Integers
+
+
+def _newness(latest: tuple[int, int, int, str | None, str | None, str | None]) -> tuple[object, ...]:
+    return *latest[:3], *(text or "" for text in latest[3:])
 
 
 def combined(parts: list[pa.Table]) -> pa.Table:
     """Make one row of each device's summaries."""
     with database() as held:
-        held.register("parts", pa.concat_tables(parts) if parts else summary_schema().empty_table())
+        held.register("parts", pa.concat_tables(parts) if parts else SUMMARY.empty_table())
         found = held.sql(_COMBINED, params={"boards": BOARDS_REPORTED}).to_arrow_table()
     for place, name in enumerate(found.column_names):
         if name in SCHEMA.names:
             found = found.set_column(place, name, found[name].cast(SCHEMA.field(name).type))
     return found
-
-
-@cache
-def summary_schema() -> pa.Schema:
-    """Return what a summary's columns are."""
-    with database() as held:
-        held.register("given", _COLUMNS.empty_table())
-        return held.sql(_SUMMARY, params={"board": _BOARD.pattern, "kept": TEXT_KEPT}).to_arrow_table().schema
 
 
 def merge(before: pa.Table, batch: pa.Table) -> pa.Table:

@@ -7,6 +7,8 @@ column: Parquet stores it so, and no string is copied.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -20,12 +22,18 @@ Mask = npt.NDArray[np.bool_]
 _REPEATS = pa.string()
 """Texts repeat from row to row; `text` and `data` do not."""
 _OWN = ("text",)
+_MAY_BE_NULL = frozenset(
+    {"value", "whole", "flag", "text", "data", "alarm", "clock_offset", "collector", "vault", "group"}
+)
+_DICTIONARY = pa.dictionary(pa.int32(), _REPEATS)
 
 STORED = pa.schema(
     [
-        pa.field(field.name, pa.dictionary(pa.int32(), pa.string()))
-        if field.type == _REPEATS and field.name not in _OWN
-        else field
+        pa.field(
+            field.name,
+            _DICTIONARY if field.type == _REPEATS and field.name not in _OWN else field.type,
+            nullable=field.name in _MAY_BE_NULL,
+        )
         for field in READINGS
     ]
 )
@@ -49,6 +57,13 @@ def readings_of(messages: pa.RecordBatch) -> pa.RecordBatch:
             repeats = given.type == _REPEATS
             made[column.name] = _repeated(given, parent) if repeats else given.take(pa.array(parent))
     return pa.RecordBatch.from_arrays([made[field.name] for field in STORED], schema=STORED)
+
+
+def stored(rows: pa.Table, names: Sequence[str] = STORED.names) -> list[pa.RecordBatch]:
+    """Return rows of a file of readings as rows of `STORED`, or of some columns of it."""
+    schema = pa.schema([STORED.field(name) for name in names])
+    batches: list[pa.RecordBatch] = rows.select(schema.names).cast(schema).combine_chunks().to_batches()
+    return batches
 
 
 def _values(messages: pa.RecordBatch, parent: Whole, index: Whole) -> dict[str, pa.Array]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,10 @@ from covey_ingest.committer.file_names import check_content, named
 from covey_ingest.committer.table_locations import TableStore, open_location
 from covey_ingest.tables import clocks, devices, rollups
 from covey_ingest.tables.messages import MESSAGES, messages_in
-from covey_ingest.task.exploding import STORED, readings_of
+from covey_ingest.task.exploding import readings_of, stored
 from covey_ingest.task.file_statistics import statistics
 from covey_ingest.task.others import other_rows
+from covey_ingest.task.parquet_files import parquet_writer
 from covey_ingest.task.schema import RowKind
 
 FILE_BYTES = 128 * 1024 * 1024
@@ -70,7 +71,7 @@ class Written:
     files: dict[str, PlacedFile] = field(default_factory=dict)
     notes: pa.Table = field(default_factory=NOTES.empty_table)
     summary: pa.Table | None = None
-    """Of devices: see `devices.summary`."""
+    """Of devices: see `devices.SUMMARY`."""
     others: dict[str, pa.Table] = field(default_factory=dict)
     """By table: see `others`."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -203,8 +204,7 @@ def _reworked(file: Path, job: Rework) -> Iterator[pa.RecordBatch]:
             left = pa.Table.from_batches([batch.filter(pa.array(kept[at : at + len(batch)]))])
             at += len(batch)
             if len(left):
-                better = clocks.rebased(left, job.known) if len(job.known) else left
-                yield from better.select(STORED.names).cast(STORED).combine_chunks().to_batches()
+                yield from stored(clocks.rebased(left, job.known) if len(job.known) else left)
 
 
 def _place(store: TableStore, number: int, batches: Iterable[pa.RecordBatch], notes: Any) -> Iterator[Written]:
@@ -212,13 +212,15 @@ def _place(store: TableStore, number: int, batches: Iterable[pa.RecordBatch], no
     rest = iter(batches)
     with store.scratch() as folder:
         while (first := next(rest, None)) is not None:
-            file = named(_file(folder / f"{uuid4().hex}.parquet", first, rest))
+            minutes, summary = rollups.Minutes(), devices.DeviceSums()
+            file = named(_file(folder / f"{uuid4().hex}.parquet", first, rest, (minutes.add, summary.add)))
             files = {"readings": put_file(store, number, "readings", file)}
-            minutes = folder / f"minutes-{file.name}"
-            if rollups.write_minutes([file], minutes):
-                (made,) = minutes.iterdir()
+            sums = minutes.table()
+            if len(sums):
+                made = folder / f"{uuid4().hex}.parquet"
+                pq.write_table(sums, made, compression="zstd", store_schema=False)
                 files[rollups.TABLE] = put_file(store, number, rollups.TABLE, named(made))
-            yield Written(files, notes() if notes else notes_of(file), devices.summary([file]))
+            yield Written(files, notes() if notes else notes_of(file), summary.table())
             file.unlink()
 
 
@@ -230,7 +232,17 @@ def put_file(store: TableStore, number: int, table: str, file: Path) -> PlacedFi
     """
     key = f"batch={number}/{file.name}"
     came_ms = store.upload(f"{table}/{key}", file)
-    return PlacedFile(key, file.stat().st_size, came_ms, statistics(file))
+    return PlacedFile(key, file.stat().st_size, came_ms, statistics(file, table))
+
+
+def summary_of(file: Path) -> pa.Table:
+    """Return the summary of a file of readings that is there already: see `devices.SUMMARY`."""
+    summary = devices.DeviceSums()
+    with pq.ParquetFile(file) as source:
+        for batch in source.iter_batches(_ROWS_PER_GROUP, columns=devices.SUMMED):
+            for rows in stored(pa.Table.from_batches([batch]), devices.SUMMED):
+                summary.add(rows)
+    return summary.table()
 
 
 def notes_of(file: Path) -> pa.Table:
@@ -239,18 +251,22 @@ def notes_of(file: Path) -> pa.Table:
     return found.append_column("rows", pa.nulls(len(found), pa.int32()))
 
 
-def _file(path: Path, first: pa.RecordBatch, more: Iterator[pa.RecordBatch]) -> Path:
-    with (
-        path.open("wb") as file,
-        pq.ParquetWriter(file, first.schema, compression="zstd", store_schema=False) as writer,
-    ):
-        waiting, rows = [first], first.num_rows
-        while file.tell() < FILE_BYTES and (batch := next(more, None)) is not None:
+def _file(
+    path: Path, first: pa.RecordBatch, more: Iterator[pa.RecordBatch], seen: Iterable[Callable[[pa.RecordBatch], None]]
+) -> Path:
+    """Write batches until the file is large enough; call `seen` with each that is in it."""
+    with path.open("wb") as file, parquet_writer(file, first.schema) as writer:
+        waiting: list[pa.RecordBatch] = []
+        rows, batch = 0, first
+        while batch is not None:
+            for see in seen:
+                see(batch)
             waiting.append(batch)
             rows += batch.num_rows
             if rows >= _ROWS_PER_GROUP:
                 writer.write_table(pa.Table.from_batches(waiting).unify_dictionaries())
                 waiting, rows = [], 0
+            batch = next(more, None) if file.tell() < FILE_BYTES else None
         if waiting:
             writer.write_table(pa.Table.from_batches(waiting).unify_dictionaries())
     return path

@@ -17,9 +17,8 @@ from covey.config.tables_options import DIALECTS
 from covey_ingest.__main__ import main
 from covey_ingest.committer.table_locations import location_at
 from covey_ingest.queries.views import SERIES_MAX, Engine, create, opened, refresh
-from covey_ingest.tables.rollups import write_minutes
 from covey_ingest.task.columns import READINGS
-from tests.delta_files import log_file
+from tests.delta_files import log_file, write_minutes
 
 ONE, TWO = "a" * 64, "b" * 64
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -11,9 +11,9 @@ import pytest
 
 from covey_ingest.committer.table_locations import location_at
 from covey_ingest.queries.views import create, opened, refresh
-from covey_ingest.tables.rollups import SCHEMA, write_minutes
+from covey_ingest.tables.rollups import SCHEMA
 from covey_ingest.task.columns import READINGS, TIMESTAMP
-from tests.delta_files import log_file
+from tests.delta_files import log_file, write_minutes
 
 _DAY_US = 86_400_000_000
 
@@ -69,6 +69,7 @@ def test_parts_add_up_to_what_the_readings_say(tmp_path: Path, *, together: bool
 
 def test_texts_make_no_rollup_rows(tmp_path: Path) -> None:
     rows = {"author": ["a"], "time": pa.array([1]).cast(TIMESTAMP), "value": pa.array([None], pa.float64())}
-    pq.write_table(pa.table(rows), tmp_path / "text.parquet")
+    table = pa.table([rows.get(field.name, pa.nulls(1, field.type)) for field in READINGS], READINGS.names)
+    pq.write_table(table, tmp_path / "text.parquet")
     assert not write_minutes([tmp_path / "text.parquet"], tmp_path / "rollups" / "batch=0")
     assert not (tmp_path / "rollups").exists()

@@ -41,7 +41,8 @@ def test_a_task_writes_files_of_bounded_size_and_tells_of_their_messages(
             assert file.key.startswith("batch=5/")
             assert (tmp_path / table / file.key).stat().st_size == file.size
     stored = pq.read_schema(tmp_path / "readings" / first.files["readings"].key)
-    assert stored.equals(READINGS), "whoever reads the file sees plain columns"
+    assert stored.names == READINGS.names
+    assert stored.types == READINGS.types, "whoever reads the file sees plain columns"
     second_try = _write(tmp_path, [messages(range(3))])
     assert second_try[0].files["readings"].key != first.files["readings"].key, "no name is used twice"
 
