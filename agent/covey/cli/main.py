@@ -18,6 +18,7 @@ _TOPICS = {
     "set up": {
         "init": ("init", "make this machine a device"),
         "relay": ("relay", "run a relay, or choose the relays that this device uses"),
+        "hub": ("hub", "save what a second hub needs, or become that hub"),
         "broker": ("broker", "run a broker: enrol and remove devices, test its rules"),
         "link": ("link", "show what the link to the relays costs, or connect now"),
         "mailbox": ("mailbox", "store encrypted messages for devices that sleep"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from covey.limits.units import MIB
+
 RETIRED_NOISE_KEYS = 4
 """Noise keys of before rotations that are kept at a time: each may have envelopes on the way to it."""
 
@@ -40,6 +42,18 @@ ARGON2_MEMORY_KIB_MIN = 19 * 1024
 
 ARGON2_MEMORY_KIB_MAX = 256 * 1024
 """A key file that asks for more was made to stop this machine."""
+
+MAXIMUM_RECOVERY_BYTES = 64 * MIB
+"""A hub's recovery file: the manifests of 128 groups of 1,000 members take 30 MiB."""
+
+MAXIMUM_RECOVERED_FILES = 1_024
+"""Files of the state folder in it: keys, configuration, relay accounts; a hub has some twenty."""
+
+MAXIMUM_RECOVERED_FILE_BYTES = 4 * MIB
+"""One of them: the relay's accounts of 10,000 devices take 2 MiB."""
+
+MAXIMUM_RECOVERED_OPERATORS = 4_096
+"""Operators that a hub's owner approved with invites: 32 in each of 128 groups."""
 
 MAXIMUM_PASSPHRASE_BYTES = 1_024
 """A passphrase: longer than any that a person types."""

@@ -41,3 +41,6 @@ ASLEEP_GRACE_US = 900_000_000
 
 PRESENCE_WRITE_US = 60_000_000
 """When the devices of a fleet were last seen is written together, once in this time: an SD card has a budget."""
+
+FORMER_RELAY_NAMES = 16
+"""Names and addresses by which devices knew a served relay before: a hub moves a few times in its life."""

@@ -3,6 +3,7 @@
 mosquitto.conf, acl   Covey's files, with paths filled in   passwords   the accounts; `.enrolment`: the joiners'
 ca/                   the authority, `fleet_ca.py`          server.pem  the relay's key and certificate, mode 0600
 names                 its names and addresses, one a line   in-force    a digest of what mosquitto has read
+former-names          names and addresses by which devices knew the relay before, one a line
 
 1. Everything is made once, and made again if it is missing; accounts and the authority stay as they are.
 2. The server's certificate is renewed a month before its end, and when the machine has other names or addresses.
@@ -21,6 +22,7 @@ from covey.adapters.broker.mosquitto_configuration import substitute
 from covey.adapters.broker.mosquitto_passwords import draw_enrolment_password, share_enrolment, shared_enrolment
 from covey.adapters.files import replace_durably
 from covey.adapters.keys.key_file import private_folder, write_secret
+from covey.limits.relay import FORMER_RELAY_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,6 +109,19 @@ class ServedFolder:
         """Remember what a person gave."""
         private_folder(self.path)
         replace_durably(self.path / "names", ("\n".join(names) + "\n").encode(), 0o600)
+
+    def former_names(self) -> list[str]:
+        """Return the names and addresses by which devices knew the relay before, the latest one first."""
+        kept = self.path / "former-names"
+        return kept.read_text().split() if kept.exists() else []
+
+    def keep_former_name(self, url: str) -> None:
+        """Keep the certificate valid for the name or address in a URL that devices were told, and may still use."""
+        from covey.adapters.mqtt.settings import parse_url
+
+        former = list(dict.fromkeys([parse_url(url)[0], *self.former_names()]))[:FORMER_RELAY_NAMES]
+        private_folder(self.path)
+        replace_durably(self.path / "former-names", ("\n".join(former) + "\n").encode(), 0o600)
 
     def forget_queue(self) -> bool:
         """Delete the broker's sessions and queues, which only save time; return whether there were any."""

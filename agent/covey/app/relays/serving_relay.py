@@ -51,6 +51,7 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
         StorageError: the disk refused.
     """
     from covey.adapters.broker.mosquitto_process import find_mosquitto
+    from covey.adapters.mqtt.settings import parse_url
 
     find_mosquitto()
     if folder.is_new:
@@ -63,7 +64,9 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
             f"this device already uses the relay {config.relay.url}",
             hint="to replace it by a relay of its own: covey config unset relay.url, then covey relay serve",
         )
-    url = _url(config.relay.url, names, port)
+    url = relay_url(config.relay.url, names, port)
+    if config.relay.url and parse_url(config.relay.url)[0] != parse_url(url)[0]:
+        place.keep_former_name(config.relay.url)
     if names:
         place.keep_names(names)
     place.certify(certified_names(folder, url))
@@ -78,10 +81,14 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
 
 
 def certified_names(folder: StateFolder, url: str) -> list[str]:
-    """Return every name and address that the relay's certificate is for, the one that devices are told first."""
+    """Return every name and address that the relay's certificate is for, the one that devices are told first.
+
+    Former ones are among them: devices that were told one of these recognise the relay at another address by it.
+    """
     from covey.adapters.mqtt.settings import parse_url
 
-    wanted = [parse_url(url)[0], *served(folder).names(), *own_names(), *own_addresses(), *_LOCAL]
+    place = served(folder)
+    wanted = [parse_url(url)[0], *place.names(), *own_names(), *own_addresses(), *place.former_names(), *_LOCAL]
     return list(dict.fromkeys(each.partition("%")[0] for each in wanted))
 
 
@@ -103,8 +110,10 @@ def lost_address(folder: StateFolder, url: str) -> str:
     return "" if address in own_addresses() else address
 
 
-def _url(before: str, names: Sequence[str], port: int | None) -> str:
+def relay_url(before: str, names: Sequence[str], port: int | None) -> str:
     """Return the relay's URL: by what is named now, by what was said before, or by this machine's address.
+
+    `names` are as of `prepare_relay`, `before` is the URL that was said before, or empty.
 
     Raises:
         ConfigurationError: it is none.

@@ -16,15 +16,12 @@ import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from covey.adapters.files import read_regular, replace_durably
+from covey.core.ids import GROUP_ID_BYTES, GroupId
 from covey.core.wire import cbor
 from covey.errors import MalformedError, RemoteError, StorageError
 from covey.limits.storage import GROUPS_COPY_BYTES
-
-if TYPE_CHECKING:
-    from covey.core.ids import GroupId
 
 GROUPS_COPY = "-groups"
 """Ends the file's name, which begins with the database's."""
@@ -94,21 +91,32 @@ class GroupsCopy:
 
 def _groups(content: object) -> list[CopiedGroup]:
     groups: tuple[CopiedGroup, ...]
-    version, groups = cbor.record(content, "copy of groups", cbor.uint(255), cbor.many(_group, GROUPS_COPY_BYTES))
+    version, groups = cbor.record(
+        content, "copy of groups", cbor.uint(255), lambda items: read_copied_groups(items, GROUPS_COPY_BYTES)
+    )
     if version != _FORMAT:
         raise MalformedError("a copy of groups in another form")
     return list(groups)
 
 
-def _group(value: object) -> CopiedGroup:
-    group_id, manifests, secrets = cbor.record(
-        value,
-        "copied group",
-        cbor.octets_to(GROUPS_COPY_BYTES),
-        cbor.many(cbor.octets_to(GROUPS_COPY_BYTES), GROUPS_COPY_BYTES),
-        cbor.many(_secret, COPIED_SECRETS),
-    )
-    return CopiedGroup(group_id, tuple(manifests), tuple(secrets))
+def read_copied_groups(items: object, maximum_bytes: int) -> tuple[CopiedGroup, ...]:
+    """Return groups from their CBOR items, which were read from at most so many bytes.
+
+    Raises:
+        MalformedError: one is none.
+    """
+
+    def group(value: object) -> CopiedGroup:
+        group_id, manifests, secrets = cbor.record(
+            value,
+            "copied group",
+            cbor.octets_to(GROUP_ID_BYTES),
+            cbor.many(cbor.octets_to(maximum_bytes), maximum_bytes),
+            cbor.many(_secret, COPIED_SECRETS),
+        )
+        return CopiedGroup(GroupId(group_id), tuple(manifests), tuple(secrets))
+
+    return cbor.many(group, maximum_bytes)(items)
 
 
 def _secret(value: object) -> tuple[bytes, bytes]:

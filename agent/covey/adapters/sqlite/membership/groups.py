@@ -8,12 +8,12 @@ from typing import Protocol
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.file.groups_copy import COPIED_SECRETS, CopiedGroup, GroupsCopy
-from covey.core.group.manifest import manifest_hash, read_manifest
+from covey.core.group.manifest import manifest_hash, read_manifest, secret_id
 from covey.core.ids import DeviceKey, EpochId, GroupId, Incarnation, ManifestHash, NoisePublic, OperationId
 from covey.core.link.shares import has_room
 from covey.core.pairing.pending import InvitedOperator
 from covey.core.wire.message import Message
-from covey.errors import DamagedStateError
+from covey.errors import DamagedStateError, MalformedError
 from covey.limits.group import (
     MAXIMUM_EARLY_BYTES,
     MAXIMUM_EARLY_MANIFESTS,
@@ -60,10 +60,32 @@ class GroupTables:
         self._forget_change()
         if self.copy is None:
             return
-        groups = {group_id: list[bytes]() for group_id, _, _ in self.manifests()}
+        self.copy.write(self.copied())
+
+    def copied(self) -> list[CopiedGroup]:
+        """Return what a second copy holds of each group: open manifests and the newest secrets."""
+        groups: dict[GroupId, list[bytes]] = {}
         for group_id, _, raw in self.manifests():
-            groups[group_id].append(raw)
-        self.copy.write([CopiedGroup(each, tuple(groups[each]), self._newest_secrets(each)) for each in groups])
+            groups.setdefault(group_id, []).append(raw)
+        return [CopiedGroup(each, tuple(groups[each]), self._newest_secrets(each)) for each in groups]
+
+    def restore(self, copied: Iterable[CopiedGroup], now_us: int) -> None:
+        """Take up groups from a copy; one whose manifests or secrets are not valid is refused. Inside a transaction.
+
+        Raises:
+            RemoteError: a manifest is not valid.
+            MalformedError: a manifest or a secret is another group's or epoch's.
+        """
+        for group in copied:
+            for raw in group.manifests:
+                manifest = read_manifest(raw)
+                if manifest.group_id != group.group_id:
+                    raise MalformedError("a manifest of another group")
+                self.save_manifest(manifest.group_id, manifest.hash, manifest.version, raw, now_us)
+            for age, (epoch_id, secret) in enumerate(group.secrets):
+                if secret_id(secret) != epoch_id:
+                    raise MalformedError("a secret of another epoch")
+                self.save_secret(group.group_id, EpochId(epoch_id), secret, now_us - age)
 
     def _newest_secrets(self, group_id: GroupId) -> tuple[tuple[bytes, bytes], ...]:
         newest = (
@@ -442,6 +464,13 @@ class InvitedOperators:
             (group_id,),
         )
         return [InvitedOperator(*row) for row in rows]
+
+    def all(self) -> list[tuple[GroupId, InvitedOperator]]:
+        """Return those of every group, by group and key."""
+        rows = self._database.run(
+            "SELECT group_id, operator, inviter, pinned_at FROM invited_operator ORDER BY group_id, operator"
+        )
+        return [(GroupId(group_id), InvitedOperator(*rest)) for group_id, *rest in rows]
 
     def any(self) -> bool:
         """Say whether there is one."""

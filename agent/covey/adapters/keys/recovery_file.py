@@ -1,0 +1,207 @@
+"""A hub's recovery file: what a second machine needs to take the hub's place, sealed with a passphrase
+(docs/protocol/vault.md, section 14).
+
+It is `[1, salt16, passes, memory_kib, nonce24, sealed]`, sealed as `identity.key` is under a passphrase. The content is
+the device's files by their place in the state folder, its groups with their secrets, and what its owner has approved.
+Whoever has the file and the passphrase is the hub.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from covey.adapters.keys.key_file import read_secret
+from covey.adapters.sqlite.file.groups_copy import CopiedGroup, read_copied_groups
+from covey.core import crypto
+from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId
+from covey.core.wire import cbor
+from covey.errors import ConfigurationError, DecryptionError, MalformedError, RemoteError, UsageError
+from covey.limits.key import (
+    ARGON2_MEMORY_KIB,
+    ARGON2_MEMORY_KIB_MAX,
+    ARGON2_MEMORY_KIB_MIN,
+    ARGON2_PASSES,
+    ARGON2_PASSES_MAX,
+    ARGON2_PASSES_MIN,
+    MAXIMUM_PASSPHRASE_BYTES,
+    MAXIMUM_RECOVERED_FILE_BYTES,
+    MAXIMUM_RECOVERED_FILES,
+    MAXIMUM_RECOVERED_OPERATORS,
+    MAXIMUM_RECOVERY_BYTES,
+)
+
+_DOMAIN = b"covey/1 recovery"
+_VERSION = 1
+_SALT_BYTES = 16
+_PATH_BYTES = 255
+
+RECOVERED_FILES = (
+    *("identity.key", "noise.keys", "vault.key", "config.toml", "ordered.json"),
+    *("relay.password", "relay.pem", "relay-ca.pem", "invite-ca.pem", "*.secret", "*.password"),
+    *("conf.d/*.toml", "operations.d/*.toml", "relays/*/*"),
+    *("broker/passwords", "broker/passwords.*", "broker/names", "broker/former-names", "broker/ca/*"),
+)
+"""Which files of the state folder are in it, as patterns."""
+
+Head = list[object]
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedOperator:
+    """An operator that the owner approved with a group's invite."""
+
+    group_id: GroupId
+    operator: DeviceKey
+    inviter: DeviceKey
+    pinned_at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The content: `files` by their path in the state folder; `personal` is the group of the person's own devices."""
+
+    saved_at_us: int
+    files: dict[str, bytes] = field(repr=False)
+    groups: tuple[CopiedGroup, ...] = field(repr=False)
+    operators: tuple[PinnedOperator, ...] = ()
+    personal: GroupId | None = None
+
+    def sealed(self, passphrase: bytes | bytearray) -> bytes:
+        """Return the file.
+
+        Raises:
+            ConfigurationError: there is more than a file holds.
+        """
+        operators = [[each.group_id, each.operator, each.inviter, each.pinned_at_us] for each in self.operators]
+        plain = cbor.encode(
+            [
+                self.saved_at_us,
+                [[name, self.files[name]] for name in sorted(self.files)],
+                [each.to_wire() for each in self.groups],
+                operators,
+                self.personal or b"",
+            ]
+        )
+        if len(plain) > MAXIMUM_RECOVERY_BYTES - _PATH_BYTES:
+            raise ConfigurationError("the groups of this device are too large for a recovery file")
+        salt, nonce = secrets.token_bytes(_SALT_BYTES), secrets.token_bytes(crypto.NONCE_BYTES)
+        head: Head = [_VERSION, salt, ARGON2_PASSES, ARGON2_MEMORY_KIB, nonce]
+        key = crypto.argon2id(passphrase, salt, ARGON2_PASSES, ARGON2_MEMORY_KIB)
+        sealed = crypto.aead_seal(plain, _DOMAIN + cbor.encode(head), nonce, key.reveal())
+        key.wipe()
+        return cbor.encode([*head, sealed])
+
+
+def open_recovery(raw: bytes, passphrase: bytes | bytearray) -> Recovery:
+    """Open a recovery file.
+
+    Raises:
+        ConfigurationError: it is none, damaged, of a newer Covey, or the passphrase is wrong.
+    """
+    try:
+        *head, sealed = cbor.record(
+            cbor.decode(raw, MAXIMUM_RECOVERY_BYTES),
+            "recovery file",
+            cbor.uint(255),
+            cbor.octets(_SALT_BYTES),
+            cbor.uint(),
+            cbor.uint(),
+            cbor.octets(crypto.NONCE_BYTES),
+            cbor.octets_to(MAXIMUM_RECOVERY_BYTES),
+        )
+    except RemoteError as error:
+        raise ConfigurationError(
+            "this is not a recovery file, or it is damaged", hint="'covey hub save' writes such files"
+        ) from error
+    version, salt, passes, memory_kib, nonce = head
+    if version != _VERSION:
+        raise ConfigurationError("a newer Covey wrote this recovery file", hint="upgrade Covey")
+    if not (
+        ARGON2_PASSES_MIN <= passes <= ARGON2_PASSES_MAX
+        and ARGON2_MEMORY_KIB_MIN <= memory_kib <= ARGON2_MEMORY_KIB_MAX
+    ):
+        raise ConfigurationError("the recovery file has key-derivation costs outside the allowed range")
+    key = crypto.argon2id(passphrase, salt, passes, memory_kib)
+    try:
+        plain = crypto.aead_open(sealed, _DOMAIN + cbor.encode(head), nonce, key.reveal())
+        return _read(plain)
+    except DecryptionError as error:
+        raise ConfigurationError("the passphrase is wrong, or the recovery file is damaged") from error
+    except RemoteError as error:
+        raise ConfigurationError("the recovery file is damaged, or a newer Covey wrote it") from error
+    finally:
+        key.wipe()
+
+
+def recovery_passphrase(file: str | None, *, twice: bool = False) -> bytearray:
+    """Return the passphrase: a file's, or what a person types, `twice` for a new one. The caller wipes it.
+
+    Raises:
+        ConfigurationError: nobody is there to ask, or it is empty or too long; or as of `read_secret`.
+        UsageError: the two that were typed differ.
+    """
+    if file is not None:
+        found = read_secret(Path(file), MAXIMUM_PASSPHRASE_BYTES)
+    elif sys.stdin.isatty() or sys.stderr.isatty():
+        import getpass
+
+        typed = getpass.getpass("passphrase of the recovery file: ")
+        if twice and getpass.getpass("repeat: ") != typed:
+            raise UsageError("the two passphrases differ")
+        found = bytearray(typed, "utf-8")
+    else:
+        raise ConfigurationError(
+            "a recovery file needs a passphrase, and there is no terminal to ask for it", hint="--password-file FILE"
+        )
+    while found.endswith((b"\r", b"\n")):
+        del found[-1:]
+    if not 0 < len(found) <= MAXIMUM_PASSPHRASE_BYTES:
+        raise ConfigurationError(f"a passphrase must have 1 to {MAXIMUM_PASSPHRASE_BYTES} bytes")
+    return found
+
+
+def is_recovered(name: str) -> bool:
+    """Return whether a recovery file contains the file at a path in the state folder."""
+    path = PurePosixPath(name)
+    plain = not path.is_absolute() and ".." not in path.parts and str(path) == name
+    patterns = (PurePosixPath(each) for each in RECOVERED_FILES)
+    return plain and any(len(each.parts) == len(path.parts) and path.match(str(each)) for each in patterns)
+
+
+def _read(plain: bytes) -> Recovery:
+    saved_at_us, files, groups, operators, personal = cbor.record(
+        cbor.decode(plain, MAXIMUM_RECOVERY_BYTES),
+        "recovery",
+        cbor.uint(),
+        cbor.many(_file, MAXIMUM_RECOVERED_FILES),
+        lambda content: read_copied_groups(content, MAXIMUM_RECOVERY_BYTES),
+        cbor.many(_operator, MAXIMUM_RECOVERED_OPERATORS),
+        cbor.octets_to(GROUP_ID_BYTES),
+    )
+    pinned = tuple(PinnedOperator(*each) for each in operators)
+    return Recovery(saved_at_us, dict(files), tuple(groups), pinned, GroupId(personal) if personal else None)
+
+
+def _file(value: object) -> tuple[str, bytes]:
+    name, content = cbor.record(
+        value, "recovered file", cbor.text(_PATH_BYTES), cbor.octets_to(MAXIMUM_RECOVERED_FILE_BYTES)
+    )
+    if not is_recovered(name):
+        raise MalformedError("a file that is not part of a recovery")
+    return name, content
+
+
+def _operator(value: object) -> list[object]:
+    return list(
+        cbor.record(
+            value,
+            "pinned operator",
+            cbor.octets(GROUP_ID_BYTES),
+            cbor.octets(KEY_BYTES),
+            cbor.octets(KEY_BYTES),
+            cbor.uint(),
+        )
+    )

@@ -1,0 +1,178 @@
+"""A hub's recovery file: save what a second machine needs, and have that machine become the hub.
+
+The second machine takes over the hub's identity. So it is at once what the hub was: a member and collector of its
+groups, an operator of the devices that obey it, the authority of its relay and of the relay's accounts. It begins a new
+incarnation, as a restored state does.
+
+1. The files are written before the identity, which makes the folder a device: after a power cut, adopting again
+   begins anew.
+2. Where the hub serves a relay and devices reached it by an address, not a name, the relay gets this machine's address.
+   Its certificate stays valid for the former address and has the same authority, so that devices that find the relay
+   at its new address still recognise it.
+3. History, readings and waiting messages are not in the file: members send the history again, senders repeat what was
+   not acknowledged, and the vault is kept elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covey.adapters.files import open_regular, replace_durably, storage_errors
+from covey.adapters.keys.key_file import private_folder, write_secret
+from covey.adapters.keys.recovery_file import (
+    RECOVERED_FILES,
+    PinnedOperator,
+    Recovery,
+    is_recovered,
+    open_recovery,
+    recovery_passphrase,
+)
+from covey.adapters.own_addresses import own_addresses
+from covey.app.device.device import open_device
+from covey.app.relays.serving_relay import prepare_relay, relay_url, served
+from covey.core.crypto import wipe
+from covey.core.ids import device_name
+from covey.errors import ConfigurationError, LocalError, RemoteError
+from covey.limits.key import MAXIMUM_RECOVERED_FILE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from covey.adapters.state_folder import StateFolder
+
+_IDENTITY = "identity.key"
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedHub:
+    """The hub that this machine now is; `relay` is empty where it serves none."""
+
+    name: str
+    label: str
+    saved_at_us: int
+    groups: int
+    relay: str
+    relay_before: str
+
+
+def save_recovery(folder: StateFolder, password_file: str | None) -> bytes:
+    """Return the recovery file of the device in a folder; the passphrase is in a file, or typed.
+
+    Raises:
+        ConfigurationError: no device here, its files are wrong, or the passphrase is.
+        StorageError: a file or the database cannot be read.
+    """
+    with open_device(folder) as device:
+        store = device.store
+        operators = [
+            PinnedOperator(group_id, each.operator, each.inviter, each.pinned_at_us)
+            for group_id, each in store.invited_operators.all()
+        ]
+        recovery = Recovery(
+            device.now().wall_us,
+            _files(folder),
+            tuple(store.groups.copied()),
+            tuple(operators),
+            store.personal.pinned(),
+        )
+    passphrase = recovery_passphrase(password_file, twice=True)
+    sealed = recovery.sealed(passphrase)
+    wipe(passphrase)
+    return sealed
+
+
+def write_recovery(path: Path, sealed: bytes) -> None:
+    """Write a recovery file, which is whole or not there.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    replace_durably(path, sealed, mode=0o600)
+
+
+def adopt_hub(
+    folder: StateFolder, raw: bytes, password_file: str | None, names: Sequence[str], port: int | None
+) -> AdoptedHub:
+    """Make this machine the hub of a recovery file.
+
+    `names` are those by which devices reach its relay, the one that they are told first.
+
+    Raises:
+        ConfigurationError: the file, the passphrase or the files in it are wrong; or the relay cannot be prepared.
+        LocalError: this machine is a device already.
+        StorageError: the disk refused.
+    """
+    if not folder.is_new:
+        raise LocalError(
+            f"{folder.path} already holds a device",
+            hint="use a machine without Covey's state, or name another state folder: --state DIR",
+        )
+    passphrase = recovery_passphrase(password_file)
+    recovery = open_recovery(raw, passphrase)
+    wipe(passphrase)
+    if _IDENTITY not in recovery.files:
+        raise ConfigurationError("the recovery file contains no identity", hint="save it again on the hub")
+    _write_files(folder, recovery)
+    before = folder.configuration.config().relay.url if served(folder).password_file.exists() else ""
+    if before:
+        _move_relay(folder, before, names, port)
+    _restore_state(folder, recovery)
+    write_secret(folder.path / _IDENTITY, recovery.files[_IDENTITY])
+    config = folder.configuration.config()
+    relay = prepare_relay(folder, config.label, names, port).url if before else ""
+    name = device_name(folder.identity().signing_public)
+    return AdoptedHub(name, config.label, recovery.saved_at_us, len(recovery.groups), relay, before)
+
+
+def _write_files(folder: StateFolder, recovery: Recovery) -> None:
+    """Write all files except the identity (rule 1)."""
+    private_folder(folder.path)
+    for name, content in recovery.files.items():
+        if name != _IDENTITY:
+            path = folder.path / name
+            for parent in reversed(path.relative_to(folder.path).parents[:-1]):
+                private_folder(folder.path / parent)
+            write_secret(path, content)
+
+
+def _files(folder: StateFolder) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for pattern in RECOVERED_FILES:
+        for path in sorted(folder.path.glob(pattern)):
+            name = path.relative_to(folder.path).as_posix()
+            if not path.is_file() or path.is_symlink() or not is_recovered(name):
+                continue
+            with storage_errors("read", path), open_regular(path) as (descriptor, status):
+                if status.st_size > MAXIMUM_RECOVERED_FILE_BYTES:
+                    raise ConfigurationError(f"{path} is too large for a recovery file")
+                with open(descriptor, "rb", closefd=False) as file:
+                    found[name] = file.read(MAXIMUM_RECOVERED_FILE_BYTES)
+    return found
+
+
+def _move_relay(folder: StateFolder, before: str, names: Sequence[str], port: int | None) -> None:
+    """Let the relay's address be this machine's, unless devices reach it by a name that a person gave."""
+    place = served(folder)
+    if not names and not place.names():
+        names = own_addresses()[:1]
+    place.keep_former_name(before)
+    folder.configuration.change({"relay.url": relay_url(before, names, port), "relay.ca_file": str(place.ca_file)})
+
+
+def _restore_state(folder: StateFolder, recovery: Recovery) -> None:
+    store = folder.store(folder.configuration.config())
+    try:
+        with store.transaction():
+            store.groups.restore(recovery.groups, recovery.saved_at_us)
+            for group_id in {each.group_id for each in recovery.operators}:
+                pinned = [each for each in recovery.operators if each.group_id == group_id]
+                keys = [each.operator for each in pinned]
+                store.invited_operators.pin(group_id, keys, pinned[0].inviter, pinned[0].pinned_at_us)
+            if recovery.personal is not None:
+                store.personal.pin(recovery.personal)
+    except RemoteError as error:
+        raise ConfigurationError(f"the recovery file contains an invalid group: {error}") from error
+    finally:
+        store.close()

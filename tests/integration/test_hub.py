@@ -1,0 +1,128 @@
+"""A lost hub: another machine adopts its recovery file and continues, and no gateway is visited."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker_conf.mosquitto.broker import find_mosquitto, free_port
+from tests.integration.gateway import Gateway
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+_GREET = """
+summary = "say something"
+argv = ["/bin/echo", "hello"]
+"""
+
+
+class Machine(Gateway):
+    """A machine that is no device yet; where it is a hub, another process of it serves the relay."""
+
+    def set_up(self, broker: object = None, url: str = "") -> None:
+        """Leave that to commands."""
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Machine]]:
+    """Make machines that have mosquitto; what runs on them is ended at the end."""
+    program, environment = find_mosquitto()
+    monkeypatch.setenv("PATH", f"{environment.get('PATH', os.defpath)}{os.pathsep}{program.parent}")
+    if libraries := environment.get("LD_LIBRARY_PATH"):
+        monkeypatch.setenv("LD_LIBRARY_PATH", libraries)
+    made: list[Machine] = []
+
+    def make(name: str) -> Machine:
+        made.append(Machine(tmp_path, name))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()
+
+
+@pytest.fixture
+def password(tmp_path: Path) -> Path:
+    """A file with the recovery file's passphrase."""
+    path = tmp_path / "passphrase"
+    path.touch(0o600)
+    path.write_text("correct horse battery staple\n")
+    return path
+
+
+def _serve(machine: Callable[[str], Machine], name: str, *words: str) -> Machine:
+    """Serve a relay on a machine; return the process that does."""
+    server = machine(name)
+    server.log = server.log.with_name(f"{name}-relay.log")
+    server.start("relay", "serve", *words)
+    wait_until(lambda: server.log.exists() and "serving the relay" in server.log.read_text(), "the relay is served")
+    return server
+
+
+def _publish(gateway: Machine, *values: int) -> None:
+    lines = "".join(json.dumps({"n": "level", "v": value}) + "\n" for value in values)
+    gateway.ok("publish", "-", feed=lines)
+
+
+def _values(hub: Machine) -> dict[int, int]:
+    """Return how often each value of the series `level` has landed."""
+    found = [json.loads(line) for line in hub.ok("vault", "readings", "--json").splitlines()]
+    return dict(Counter(int(each["value"]) for each in found if each["name"] == "level"))
+
+
+def test_another_machine_becomes_the_hub_and_gateways_are_not_visited(
+    machine: Callable[[str], Machine], tmp_path: Path, password: Path
+) -> None:
+    port = str(free_port())
+    server, hub = _serve(machine, "hub", "--label", "hub", "--port", port), machine("hub")
+    hub.ok("group", "create", "--capability", "collector")
+    key = hub.json("key", "show")["signing_key"]
+    hub.ok("config", "set", "operations.operators", key)
+    hub.ok("invite", "--batch", "1", "-o", str(tmp_path), "--operator", key, "--command", "greet")
+    hub.start("collect", "--no-sensors")
+    gateway = machine("gateway")
+    folder = gateway.state / "operations.d"
+    folder.mkdir(mode=0o700, parents=True)
+    gateway.state.chmod(0o700)
+    (folder / "greet.toml").write_text(_GREET)
+    gateway.start("join", str(tmp_path / "gateway-1.covey"), "--run")
+    wait_until(lambda: gateway.covey("group", "show").returncode == 0, "the gateway has joined")
+    _publish(gateway, 1)
+    wait_until(lambda: _values(hub) == {1: 1}, "its reading has landed")
+
+    wait_until(lambda: bool(hub.ok("history", "log", "--type", "obeying")), "the hub knows that it obeys")
+
+    file = tmp_path / "hub.recovery"
+    hub.ok("hub", "save", str(file), "--password-file", str(password))
+    assert file.stat().st_mode & 0o777 == 0o600
+    _publish(gateway, 2)
+    wait_until(lambda: _values(hub) == {1: 1, 2: 1}, "so has one that came after the file was saved")
+    hub.kill()
+    server.kill()
+    _publish(gateway, 3)
+
+    second = machine("second")
+    second.state.mkdir(mode=0o700)
+    (hub.state / "vault").rename(second.state / "vault")  # a disk of its own
+    shutil.rmtree(hub.state)
+    adopted = second.json("hub", "adopt", str(file), "--password-file", str(password))
+    assert adopted["label"] == "hub"
+    assert adopted["relay"] == adopted["relay_before"]
+    assert second.json("key", "show")["signing_key"] == key
+    _serve(machine, "second")
+    second.start("collect", "--no-sensors")
+    wait_until(lambda: _values(second) == {1: 1, 2: 1, 3: 1}, "the gateway continues, and each reading is there once")
+    wait_until(lambda: bool(second.ok("history", "log", "--type", "obeying")), "members send the history again")
+    ended = second.covey("order", "run", "greet", "--for", "label:gateway-1", "--wait")
+    assert (ended.returncode, "1 done" in ended.stdout) == (0, True), (ended.stdout, ended.stderr)
+    second.ok("invite", "--batch", "1", "-o", str(tmp_path / "more"))
+    newcomer = machine("newcomer")
+    newcomer.start("join", str(tmp_path / "more" / "gateway-1.covey"), "--run")
+    wait_until(lambda: newcomer.covey("group", "show").returncode == 0, "the new hub lets others in")

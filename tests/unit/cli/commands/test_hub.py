@@ -1,0 +1,91 @@
+"""`covey hub`: what a second machine is after it has adopted a hub, without a relay between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from covey.app.device.device import find_state, open_device
+from covey.core.crypto import Identity
+from tests.command import Here, covey
+
+
+@pytest.fixture
+def password(tmp_path: Path) -> str:
+    path = tmp_path / "passphrase"
+    path.touch(0o600)
+    path.write_text("correct horse\n")
+    return str(path)
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Here:
+    """A hub of two groups that obeys an operator, with a door's secret."""
+    device = Here(tmp_path, "hub")
+    device.ok("own", "create")
+    device.ok("group", "create", "--capability", "collector")
+    (device.state / "cloud.secret").write_text("whsec")
+    device.ok("config", "set", "telemetry.batch_seconds", "7")
+    return device
+
+
+def _adopt(tmp_path: Path, hub: Here, password: str) -> Path:
+    file = tmp_path / "hub.recovery"
+    hub.ok("hub", "save", str(file), "--password-file", password)
+    state = tmp_path / "second"
+    ended = covey("hub", "adopt", str(file), "--password-file", password, "--state", str(state))
+    assert ended.code == 0, ended
+    assert "never start the old hub again" in ended.stderr
+    return state
+
+
+def test_it_has_the_hubs_keys_groups_and_settings_and_a_life_of_its_own(
+    tmp_path: Path, hub: Here, password: str
+) -> None:
+    key = Identity.from_seeds(bytes(32), bytes(32)).signing_public
+    with open_device(find_state(str(hub.state))) as device, device.store.transaction():
+        group_id = device.pick_group(None).group_id
+        device.store.invited_operators.pin(group_id, [key], key, 5)
+    state = _adopt(tmp_path, hub, password)
+    with open_device(find_state(str(hub.state))) as old, open_device(find_state(str(state))) as new:
+        assert new.node.identity.keys == old.node.identity.keys
+        assert new.node.groups.joined() == old.node.groups.joined()
+        assert new.store.personal.pinned() == old.store.personal.pinned() is not None
+        assert new.store.invited_operators.all() == old.store.invited_operators.all() != []
+        assert new.store.incarnations.present() != old.store.incarnations.present()
+        assert new.config.telemetry.batch_seconds == 7
+    assert (state / "cloud.secret").read_text() == "whsec"
+    assert {each.stat().st_mode & 0o077 for each in (state, *state.rglob("*"))} == {0}
+
+
+def test_an_adopted_hub_changes_its_groups(tmp_path: Path, hub: Here, password: str) -> None:
+    state = _adopt(tmp_path, hub, password)
+    other = Here(tmp_path, "other").json("key", "show")
+    words = "group", "add", other["signing_key"], other["noise_key"], "--label", "other", "--state", str(state)
+    assert covey(*words).code == 0
+    assert "other" in covey("group", "members", "--state", str(state)).stdout
+
+
+def test_a_machine_that_is_a_device_adopts_nothing(tmp_path: Path, hub: Here, password: str) -> None:
+    file = tmp_path / "hub.recovery"
+    hub.ok("hub", "save", str(file), "--password-file", password)
+    other = Here(tmp_path, "other")
+    before = other.json("key", "show")
+    said = other.fails("hub", "adopt", str(file), "--password-file", password, code=1)
+    assert "already holds a device" in said
+    assert other.json("key", "show") == before
+
+
+def test_a_wrong_passphrase_leaves_nothing(tmp_path: Path, hub: Here, password: str) -> None:
+    file = tmp_path / "hub.recovery"
+    hub.ok("hub", "save", str(file), "--password-file", password)
+    wrong = tmp_path / "wrong"
+    wrong.touch(0o600)
+    wrong.write_text("incorrect horse\n")
+    state = tmp_path / "second"
+    ended = covey("hub", "adopt", str(file), "--password-file", str(wrong), "--state", str(state))
+    assert (ended.code, "the passphrase is wrong" in ended.stderr, state.exists()) == (78, True, False), ended
+    (tmp_path / "empty").touch()
+    ended = covey("hub", "adopt", str(tmp_path / "empty"), "--password-file", password, "--state", str(state))
+    assert (ended.code, "not a recovery file" in ended.stderr, state.exists()) == (78, True, False), ended
