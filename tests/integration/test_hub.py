@@ -77,6 +77,31 @@ def _values(hub: Machine) -> dict[int, int]:
     return dict(Counter(int(each["value"]) for each in found if each["name"] == "level"))
 
 
+def test_gateways_follow_to_another_address(machine: Callable[[str], Machine], tmp_path: Path, password: Path) -> None:
+    server = _serve(machine, "hub", "--label", "hub", "--host", "127.0.0.2", "--port", str(free_port()))
+    hub = machine("hub")
+    hub.ok("group", "create", "--capability", "collector")
+    hub.ok("invite", "--batch", "1", "-o", str(tmp_path))
+    hub.start("collect", "--no-sensors")
+    gateway = machine("gateway")
+    gateway.start("join", str(tmp_path / "gateway-1.covey"), "--run")
+    wait_until(lambda: gateway.covey("group", "show").returncode == 0, "the gateway has joined")
+    file = tmp_path / "hub.recovery"
+    hub.ok("hub", "save", str(file), "--password-file", str(password))
+    hub.kill()
+    server.kill()
+    _publish(gateway, 1)
+
+    second = machine("second")
+    words = "--host", "127.0.0.3", "--port", str(free_port())
+    adopted = second.json("hub", "adopt", str(file), "--password-file", str(password), *words)
+    assert adopted["relay"].startswith("mqtts://127.0.0.3:")
+    _serve(machine, "second")
+    second.start("collect", "--no-sensors")
+    wait_until(lambda: _values(second) == {1: 1}, "the gateway has found the relay, and its reading has landed")
+    assert gateway.json("config", "get", "relay.url")["value"].startswith("mqtts://127.0.0.2:"), "nobody told it"
+
+
 def test_another_machine_becomes_the_hub_and_gateways_are_not_visited(
     machine: Callable[[str], Machine], tmp_path: Path, password: Path
 ) -> None:

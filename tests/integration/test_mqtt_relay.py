@@ -15,6 +15,7 @@ import pytest
 from bench.messages import link_meter
 from bench.messages.link_meter import Meter
 from broker_conf.mosquitto import Broker
+from broker_conf.mosquitto.broker import free_port
 from covey.adapters.mqtt.lean_paho import paho
 from covey.adapters.mqtt.relay import MqttRelay
 from covey.errors import ConfigurationError
@@ -323,6 +324,39 @@ def test_tls_is_checked(
 
         device.relay = device.another_relay(broker.url, password=password)
         assert "is not trusted" in device.start().wait_for(RelayDown).reason
+        device.relay.stop()
+
+
+def test_a_relay_is_used_where_it_is_found_if_its_certificate_is_for_the_url(
+    tmp_path: Path, certificate: tuple[Path, Path], new_relay_client: Callable[..., RelayClient]
+) -> None:
+    chain, _ = certificate
+    searches: list[int] = []
+    with Broker(tmp_path / "tls", certificate=certificate) as broker:
+        device = new_relay_client()
+        password = broker.add_device(device.username)
+        nowhere, place = free_port(), ("127.0.0.1", int(broker.url.rpartition(":")[2]))
+
+        def find() -> list[tuple[str, int]]:
+            searches.append(1)
+            return [("127.0.0.1", nowhere), place]
+
+        def relay(host: str) -> MqttRelay:
+            url = f"mqtts://{host}:{nowhere}"
+            return device.another_relay(url, password=password, ca_file=chain, find=find)
+
+        device.relay = relay("127.0.0.1")
+        device.up()
+        assert len(searches) == 1
+        broker.kill()
+        broker.start()
+        device.wait_for(RelayUp)
+        device.relay.stop()
+
+        device.relay = relay("127.0.0.9")
+        device.start()
+        assert "127.0.0.9" in device.wait_for(RelayDown, lambda down: "certificate" in down.reason).reason
+        device.wait_for(RelayDown, lambda down: "nothing listens" in down.reason)
         device.relay.stop()
 
 

@@ -83,6 +83,9 @@ class RelayConfig:
         local=True,
     )
     allow_tls12: bool = _setting(False, "also allow TLS 1.2, for brokers without TLS 1.3", True, local=True)
+    search: bool = _setting(
+        True, "look on the local network for a relay with its own authority that does not answer", False, local=True
+    )
     also: tuple[str, ...] = _setting(
         (),
         "further brokers, used at the same time, in this order of preference; see 'covey relay add'",

@@ -44,3 +44,12 @@ PRESENCE_WRITE_US = 60_000_000
 
 FORMER_RELAY_NAMES = 16
 """Names and addresses by which devices knew a served relay before: a hub moves a few times in its life."""
+
+RELAY_SEARCH_US = 1_000_000
+"""How long a device waits for answers of the local network: a relay answers within milliseconds."""
+
+RELAY_SEARCH_PLACES = 4
+"""Answers that one search takes: one relay has several addresses at most."""
+
+RELAY_SEARCH_AUTHORITIES = 4
+"""Authorities of a file for which one search asks: a relay has one, and a second while it is replaced."""

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Collection, Iterator
 
+    from covey.adapters.mqtt.settings import Place
     from covey.ports import PublishRefusal
 
 
@@ -174,18 +175,21 @@ class Connection:
         handles: Iterator[int],
         deliver: Callable[[ConnectionEvent], None],
         will: Will | None = None,
+        place: Place | None = None,
     ) -> None:
+        """Make its client; `place` is where to connect instead of the settings' host and port."""
         self.generation = generation
         self._name = name
         self._settings = settings
         self._inbox = inbox
         self._deliver = deliver
         self._will = will
+        self._place = place
 
         self._posted = PostedWork(settings, handles)
 
         # The network thread's own.
-        self._client = new_client(settings, will)
+        self._client = new_client(settings, will, place)
         self._listen()
         self._selector = selectors.DefaultSelector()
         self._connected: BufferedSocket | None = None
@@ -266,7 +270,7 @@ class Connection:
         try:
             step()
         except OSError as error:
-            self._end(plain_words(error, self._settings.host, self._settings.port), error=error)
+            self._end(plain_words(error, *(self._place or (self._settings.host, self._settings.port))), error=error)
         except Exception:
             import logging  # 0.4 MiB, and so rare
 

@@ -15,6 +15,7 @@ pings beside other traffic.
 from __future__ import annotations
 
 import builtins
+import socket
 import sys
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from paho.mqtt.reasoncodes import ReasonCode
 
     from covey.adapters.mqtt.posted import Will
-    from covey.adapters.mqtt.settings import ConnectionSettings
+    from covey.adapters.mqtt.settings import ConnectionSettings, Place
 
 _PAHO = "paho.mqtt.client"
 _HAS_PROXIES = find_spec("socks") is not None
@@ -101,7 +102,13 @@ def host(name: str) -> Any:
 
 
 class BufferedClient(paho.Client):
-    """paho's client on a socket with buffers; where a later paho asks for its socket otherwise, it has none."""
+    """paho's client on a socket with buffers; where a later paho asks for its socket otherwise, it has none.
+
+    With a `place` it connects there, while TLS still checks the host that it was told.
+    """
+
+    place: Place | None = None
+    connect_s_max: float = 10.0
 
     def _packet_write(self) -> MQTTErrorCode:
         """Write what waits, and note when all of it has left, so that a ping is sent only after a silence."""
@@ -111,12 +118,20 @@ class BufferedClient(paho.Client):
             self._last_msg_out = paho.time_func()
         return result
 
+    def _create_socket_connection(self) -> socket.socket:
+        if self.place is None:
+            return super()._create_socket_connection()
+        return socket.create_connection(self.place, timeout=self.connect_s_max)
+
     def _create_socket(self) -> BufferedSocket:
         return BufferedSocket(super()._create_socket(), DISCONNECT_S)  # type: ignore[arg-type] # its own Protocol
 
 
-def new_client(settings: ConnectionSettings, will: Will | None) -> paho.Client:
-    """Return a client that only does the protocol: it neither reconnects nor queues, and acknowledges nothing."""
+def new_client(settings: ConnectionSettings, will: Will | None, place: Place | None = None) -> paho.Client:
+    """Return a client that only does the protocol: it neither reconnects nor queues, and acknowledges nothing.
+
+    It connects to `place`, if there is one, else to the settings' host and port.
+    """
     client = BufferedClient(
         CallbackAPIVersion.VERSION2,
         client_id=settings.client_id,
@@ -124,6 +139,7 @@ def new_client(settings: ConnectionSettings, will: Will | None) -> paho.Client:
         reconnect_on_failure=False,
         manual_ack=True,
     )
+    client.place, client.connect_s_max = place, settings.connect_s_max
     client.max_inflight_messages_set(0)  # unlimited: the window is ours
     client.connect_timeout = settings.connect_s_max
     if settings.username is not None:

@@ -3,7 +3,9 @@
 1. Every attempt is a new connection with a new generation number; nothing is carried over (`connection.py`).
 2. Between connections: decorrelated jitter. A refusal (credentials, quota …) waits longer, but never forever.
 3. The password goes to the server and nowhere else.
-4. A relay that rests ends its connection cleanly, so that its session remains, and does not connect before `resume`.
+4. Where the server does not answer at its URL, `find` may name other places of it. One is tried at a time, then the URL
+   again. TLS checks the name in the URL at each of them. A place that worked is kept until it does not.
+5. A relay that rests ends its connection cleanly, so that its session remains, and does not connect before `resume`.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ from covey.limits.relay import KEEPALIVE_S, RENEWED_S
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
+    from covey.adapters.mqtt.settings import Place
     from covey.core.presence.heartbeat import LastWill
 
 
@@ -58,6 +61,7 @@ class MqttRelay:
         earliest_s: float = PROGRAM_S,
         certified: CertifiedTime | None = None,
         meter: WireMeter | None = None,
+        find: Callable[[], Sequence[Place]] | None = None,
         keepalive_s: int = KEEPALIVE_S,
         session_expiry_s: int = SESSION_S,
         window: int = 200,
@@ -82,6 +86,7 @@ class MqttRelay:
             proved: the server's certificate is checked; not before a ceremony, which names the trusted authorities.
             earliest_s: a moment that has passed: by a clock that is behind it, no certificate is judged.
             meter: counts what the connections carry.
+            find: where the server may be if it does not answer at its URL; called between two connections.
             certified: where to note since when the server's certificate is valid.
             keepalive_s: a silent peer is given up after one to two of these.
             session_expiry_s: how long the server should keep queueing for us while we are away.
@@ -118,6 +123,9 @@ class MqttRelay:
         self._stable_s = stable_s
         self._backoff = Backoff(retry_s_min, retry_s_max, refused_s_min)
         self._inbox = Subscriptions(inbox_topic)
+        self._find = find
+        self._place: Place | None = None  # None: the URL's
+        self._other_places: list[Place] = []
         self._handles = itertools.count(1)
         self._connection: Connection | None = None
         self._will: LastWill | None = None
@@ -222,6 +230,7 @@ class MqttRelay:
                 *(self.name, generation, self._settings, self._inbox, self._handles),
                 self._translated(deliver, generation, will),
                 Will(will.topic, will.envelope, will.delay_s) if will else None,
+                self._place,
             )
             self._connection = connection
             if self._stopping.is_set():
@@ -237,7 +246,17 @@ class MqttRelay:
             deliver(RelayDown(*facts, resting=not self._wanted.is_set()))
             if ending.up_s >= self._stable_s:
                 self._backoff.reset()
+            if not ending.up_s and self._wanted.is_set():
+                self._place = self._next_place(refused=ending.refused)
+                if self._place is not None:
+                    continue
             self._pausing.wait(self._backoff.next_s(refused=ending.refused))
+
+    def _next_place(self, *, refused: bool) -> Place | None:
+        """Return where to connect after an attempt failed; None: at the URL (rule 4)."""
+        if self._place is None and not refused and self._find is not None:
+            self._other_places = list(self._find())
+        return self._other_places.pop(0) if self._other_places else None
 
     def _translated(
         self, deliver: Callable[[RelayEvent], None], generation: int, will: LastWill | None

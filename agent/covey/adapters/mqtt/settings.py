@@ -28,6 +28,10 @@ PACKET_BYTES_MAX = 1 + 4 + 268_435_455
 """MQTT 5 §2.1.4: the largest packet that a Remaining Length of four bytes can say."""
 
 
+Place = tuple[str, int]
+"""An address and a port."""
+
+
 @dataclass(slots=True)
 class CertifiedTime:
     """The latest beginning of a certificate that a trusted authority has given to a relay: that moment has passed."""

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.services import hint_for
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
+from covey.app.device.relay_access import relay_search
 from covey.app.loop.link_windows import RESTING
 from covey.app.loop.takeovers import CopySign, seen_cuts
 from covey.app.wording import budget_text, count, duration, size_text
 from covey.core.ids import labelled_name
 from covey.core.link.budget import link_budget
 from covey.core.link.reported_cost import Outlook, outlook
+from covey.errors import RelayError
 
 if TYPE_CHECKING:
     from covey.adapters.keys.relay_credential import RelayAccount
@@ -42,7 +44,7 @@ def served_relay(device: Examined) -> Iterator[Seen]:
     elif address := lost_address(device.folder, url):
         yield error(
             f"devices use {address} for this relay, which is no longer an address of this machine",
-            "reserve that address in the router; or: covey relay serve --host NAME, and on each device: "
+            "reserve that address in the router; or: covey relay serve --host NAME, and on devices of other networks: "
             "covey relay set mqtts://NAME",
         )
     elif place.in_force():
@@ -166,7 +168,17 @@ def relay(device: Examined) -> Iterator[Seen]:
     from covey.adapters.keys.relay_credential import accounts
 
     for account in accounts(device.folder, device.configuration.config):
-        yield from _reached(account, device.clock.wall_us())
+        try:
+            yield from _reached(account, device.clock.wall_us())
+        except RelayError:
+            find = relay_search(account) if device.configuration.config.relay.search else None
+            if not (places := find() if find is not None else []):
+                raise
+            host, port = places[0]
+            yield warning(
+                f"{account.name} does not answer; the agent uses {host}:{port}, a relay of the same authority",
+                f"to keep that: covey relay set mqtts://{host}:{port}",
+            )
 
 
 def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:

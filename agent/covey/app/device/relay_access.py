@@ -10,8 +10,11 @@ from covey.errors import ConfigurationError
 from covey.limits.link import SESSION_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covey.adapters.keys.relay_credential import RelayAccount
     from covey.adapters.mqtt.relay import MqttRelay
-    from covey.adapters.mqtt.settings import CertifiedTime
+    from covey.adapters.mqtt.settings import CertifiedTime, Place
     from covey.adapters.mqtt.wire_meter import WireMeter
     from covey.adapters.state_folder import StateFolder
     from covey.app.device.device import Device
@@ -74,9 +77,28 @@ def make_relays(
             meter=meter,
             session_expiry_s=session_s,
             window=WINDOW if budget is None else budget.deliveries,
+            find=relay_search(account) if config.relay.search else None,
         )
         for account in accounts(folder, config)
     ]
+
+
+def relay_search(account: RelayAccount) -> Callable[[], list[Place]] | None:
+    """Return what finds a relay on the local network; None where its certificate does not have an authority of its own.
+
+    Without such an authority an answer could come from any server that has a certificate for the name in the URL.
+    """
+    authorities = account.ca_file
+    if authorities is None or not account.url.startswith("mqtts:"):
+        return None
+
+    def find() -> list[Place]:
+        from covey.adapters.lan.relay_search import find_relays
+        from covey.adapters.own_addresses import own_addresses
+
+        return find_relays(authorities, lambda: [each for each in own_addresses() if ":" not in each])
+
+    return find
 
 
 def require_relay(device: Device) -> None:

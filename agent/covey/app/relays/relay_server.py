@@ -7,13 +7,15 @@
    failure is reported. If it ends again soon after, its queue is deleted first: that may be the cause, and senders keep
    their messages until they are acknowledged.
 4. It is started again, and keeps its sessions, where it would touch memory that it has freed (`SessionWatch`).
-5. An account with more subscriptions than the broker's memory would hold is removed, and the log names it.
+5. A device that looks for the relay on the local network is answered (`relay_search.py`).
+6. An account with more subscriptions than the broker's memory would hold is removed, and the log names it.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from covey.adapters.broker.mosquitto_passwords import (
@@ -24,6 +26,9 @@ from covey.adapters.broker.mosquitto_passwords import (
 )
 from covey.adapters.broker.mosquitto_process import MosquittoProcess, find_mosquitto
 from covey.adapters.journal import report
+from covey.adapters.lan.relay_search import RelayAnnouncer
+from covey.adapters.mqtt.settings import parse_url
+from covey.adapters.own_addresses import own_addresses
 from covey.adapters.services import hint_for
 from covey.adapters.systemd import Systemd
 from covey.app.loop.relay_loop import stop_signals
@@ -31,7 +36,7 @@ from covey.app.relays.serving_relay import certified_names, served
 from covey.errors import ConfigurationError, LocalError, TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from covey.adapters.broker.served_folder import ServedFolder
@@ -66,11 +71,26 @@ def serve_relay(folder: StateFolder) -> None:
             hint=hint_for("covey-relay", "systemctl status {unit}", "stop that process first"),
         )
     try:
-        with stop_signals() as stopping:
+        with stop_signals() as stopping, _announced(folder, place):
             _serve_with_restarts(folder, place, program, supervisor, stopping)
         supervisor.stopping()
     finally:
         os.close(lock)
+
+
+@contextmanager
+def _announced(folder: StateFolder, place: ServedFolder) -> Iterator[None]:
+    """Answer devices that look for this relay on the local network."""
+    announcer = RelayAnnouncer(
+        place.ca_file.read_text(),
+        parse_url(folder.configuration.config().relay.url)[1],
+        lambda: [each for each in own_addresses() if ":" not in each],
+        lambda sentence: report("warning", sentence),
+    )
+    try:
+        yield
+    finally:
+        announcer.close()
 
 
 def _serve_with_restarts(

@@ -60,7 +60,7 @@ def _save(options: argparse.Namespace) -> None:
         write_recovery(Path(options.file), sealed)
     print(
         "saved; keep the file and its passphrase secret: any machine that has both can be this hub. "
-        "Save again when the noise key, groups, relay accounts or settings have changed",
+        "Save again once a month, and when groups, relay accounts or settings have changed",
         file=sys.stderr,
     )
 
