@@ -151,3 +151,39 @@ def test_another_machine_becomes_the_hub_and_gateways_are_not_visited(
     newcomer = machine("newcomer")
     newcomer.start("join", str(tmp_path / "more" / "gateway-1.covey"), "--run")
     wait_until(lambda: newcomer.covey("group", "show").returncode == 0, "the new hub lets others in")
+
+
+def test_a_gateway_with_a_new_card_takes_the_place_of_the_old_one(
+    machine: Callable[[str], Machine], tmp_path: Path
+) -> None:
+    _serve(machine, "hub", "--label", "hub", "--port", str(free_port()))
+    hub = machine("hub")
+    hub.ok("group", "create", "--capability", "collector")
+    hub.ok("invite", "--batch", "1", "-o", str(tmp_path), "--capability", "relayer")
+    hub.start("collect", "--no-sensors")
+    old = machine("old")
+    old.start("join", str(tmp_path / "gateway-1.covey"), "--run")
+    wait_until(lambda: old.covey("group", "show").returncode == 0, "the gateway has joined")
+    _publish(old, 1, 2)
+    wait_until(lambda: _values(hub) == {1: 1, 2: 1}, "its readings have landed")
+    before = next(each for each in hub.json("group", "show")["members"] if each["label"] == "gateway-1")
+    old.kill()
+    assert "this device cannot replace itself" in hub.fails("invite", "--replace", "hub", "-o", str(tmp_path), code=1)
+
+    hub.ok("invite", "--replace", "gateway-1", "-o", str(tmp_path / "new"))
+    new = machine("new")
+    new.start("join", str(tmp_path / "new" / "gateway-1.covey"), "--run")
+
+    def members() -> list[tuple[str, list[str], bool]]:
+        found = hub.json("group", "show")["members"]
+        return sorted((each["label"], each["capabilities"], each["name"] == before["name"]) for each in found)
+
+    wait_until(lambda: new.covey("group", "show").returncode == 0, "the new card has joined")
+    wait_until(
+        lambda: members() == [("gateway-1", ["relayer"], False), ("hub", ["collector"], False)], "the old one is gone"
+    )
+    _publish(new, 3)
+    wait_until(lambda: _values(hub) == {1: 1, 2: 1, 3: 1}, "the new one's readings land")
+    (series,) = hub.json("graph", "gateway-1", "level", "--since", "1h")["series"]
+    assert min(each["lowest"] for each in series["points"]) == 1
+    assert max(each["highest"] for each in series["points"]) == 3

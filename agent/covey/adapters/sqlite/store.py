@@ -51,7 +51,7 @@ from covey.adapters.sqlite.membership.groups import (
     PersonalTables,
     Votes,
 )
-from covey.adapters.sqlite.membership.pairing import GroupAsks, GroupRequests, Invites, Joins, Pairings
+from covey.adapters.sqlite.membership.pairing import GroupAsks, GroupRequests, Invites, Joins, Pairings, Replacements
 from covey.adapters.sqlite.migrations import migrate, newest_schema, schema_version
 from covey.adapters.sqlite.orders.commands import CommandTables, InstallationTable
 from covey.adapters.sqlite.orders.order_results import OrderResultTables, SentReportTable
@@ -190,10 +190,11 @@ class SqliteStore:
         self.installations = InstallationTable(database)
         orders = (self.commands, self.order_results, self.setting_reports, self.sent_reports)
         self.invited_operators = InvitedOperators(database)
+        self.replacements = Replacements(database)
         self.content = ContentTable(database, files)
         self.groups = GroupTables(
             database,
-            (self.incarnations, self.operations, *orders, self.content),
+            (self.incarnations, self.operations, *orders, self.content, self.replacements),
             self.invited_operators,
             (self.inbox, self.quarantine),
         )

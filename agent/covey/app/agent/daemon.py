@@ -27,6 +27,7 @@ from covey.app.groups.own_devices import own_devices_role
 from covey.app.groups.whole_chain import WholeChain
 from covey.app.history.roles import forgetting_role, signing_role
 from covey.app.loop.relay_loop import speak_with_relay, stop_signals
+from covey.app.pairing.replacing import ReplacementsRole
 from covey.errors import ConfigurationError, LocalError, StorageError
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def _run(
                 signing_role(device),
                 forgetting_role(device),
                 own_devices_role(device),
+                ReplacementsRole(device),
                 WholeChain(device.store),
                 FreedMemory(device.now()),
             ],

@@ -281,7 +281,8 @@ class Dashboard:
             reader, nodes = self._device.run(lambda device: vault_of(device, self._location))
             ahead_us = fleet.at_us + self._since_us  # clocks of devices may be ahead of this one
             window = Window(fleet.at_us - self._since_us, ahead_us, 2 * SHOWN_POINTS)
-            points = curves(reader, nodes, key, window, most_bytes=MAXIMUM_LOOK_BYTES)
+            replaced = self._device.run(lambda device: device.store.replacements.replaced_by(key))
+            points = curves(reader, nodes, key, window, replaced=replaced, most_bytes=MAXIMUM_LOOK_BYTES)
         return {
             "now_us": self._now_us(),
             "acts": self._acts,
@@ -332,7 +333,13 @@ class Dashboard:
         reader, nodes = self._device.run(lambda device: vault_of(device, self._location))
         window = Window(fleet.at_us - span_us, fleet.at_us + span_us // SHOWN_POINTS, SHOWN_POINTS)
         read_from: list[int] = []
-        found = curves(reader, nodes, key, window, series=name, most_bytes=MAXIMUM_LOOK_BYTES, stopped=read_from.append)
+        found = curves(
+            *(reader, nodes, key, window),
+            replaced=self._device.run(lambda device: device.store.replacements.replaced_by(key)),
+            series=name,
+            most_bytes=MAXIMUM_LOOK_BYTES,
+            stopped=read_from.append,
+        )
         curve = found.get((name, unit), {})
         points = [curve[place] for place in sorted(curve)]
         scale = scale_of(unit, max((max(abs(each.lowest), abs(each.highest)) for each in points), default=0.0))

@@ -20,6 +20,7 @@ from covey.app.history.writing import group_profile
 from covey.app.loop.relay_loop import wait_until
 from covey.app.pairing.first_contact import RelayPatience
 from covey.app.pairing.joining import pairing_error
+from covey.app.pairing.replacing import check_may_replace, replacement_of
 from covey.app.relays.broker_access import known_enrolment_password
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.group.messages import payload_bytes
@@ -181,18 +182,22 @@ def open_invitation(
     accepts_any: bool,
     with_code: bool,
     operators: Sequence[str] | None = None,
+    replaces: Member | None = None,
 ) -> OpenInvitation:
     """Make an invite for one device and ten minutes, perhaps with a code; durable before it is shown.
 
     `accepts_any`: any device with the code or the URI is admitted without asking the person. `operators` are those that
-    the joiner is to obey, as a person writes them; None: those that this device obeys.
+    the joiner is to obey, as a person writes them; None: those that this device obeys. `replaces` is the member that it
+    replaces.
 
     Raises:
         ConfigurationError: no relay is set.
-        LocalError: an operator is ambiguous, or there are too many.
+        LocalError: an operator is ambiguous, or there are too many; or the member cannot be replaced.
     """
     require_relay(device)
     manifest = device.pick_group(group)
+    if replaces is not None:
+        check_may_replace(manifest, replaces, device.node.identity.signing_public)
     check_room(device, manifest)
     group_id, named = manifest.group_id, named_keys(device, manifest, operators)
     with device.store.transaction():
@@ -203,6 +208,8 @@ def open_invitation(
         code = _draw_code(number) if with_code else None
         invite = device.node.joining.invite(group_id, capabilities, device.config.relay.url, now_us)
         invite = replace(invite, operators=named)
+        if replaces is not None:
+            device.store.replacements.open(replacement_of(replaces, invite))
         if has_authority(device.config):  # who has no account at the relay gets one at the rendezvous
             enrolment = known_enrolment_password(device.folder)
             invite = replace(invite, rendezvous=number, enrolment=enrolment)

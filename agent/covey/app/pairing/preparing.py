@@ -21,8 +21,9 @@ from covey.app.device.relay_access import has_authority, require_relay
 from covey.app.loop.pairing_host import host_facts
 from covey.app.pairing.invite_file import SUFFIX, InviteFile
 from covey.app.pairing.inviting import check_room, named_keys
+from covey.app.pairing.replacing import check_may_replace, replacement_of
 from covey.config.actions import is_action_name
-from covey.core.group.manifest import GroupManifest
+from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import DeviceKey, GroupId, device_name, printable
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.pending import Pairing
@@ -53,11 +54,13 @@ def prepare(
     capabilities: tuple[str, ...] = (),
     operators: Sequence[str] | None = None,
     commands: tuple[str, ...] = (),
+    replaces: Member | None = None,
 ) -> list[Path]:
     """Write a file for each newcomer into a folder, made if needed; return the files.
 
     `newcomers` are the group and the label of each. The files are valid for `lifetime_us`. The devices obey the
     `operators`, unless the join refuses: no person is there to be asked. `commands` are the actions that these may run.
+    `replaces` is the member that the only newcomer replaces.
 
     Raises:
         ConfigurationError: no relay is set, or the authority over it is not usable.
@@ -66,6 +69,9 @@ def prepare(
         UsageError: a label is invalid, or its file exists; or an action's name is invalid, or there are no operators to
         order it.
     """
+    if replaces is not None:
+        ((manifest, _),) = newcomers
+        check_may_replace(manifest, replaces, device.node.identity.signing_public)
     for name in commands:
         if not is_action_name(name):
             raise UsageError(
@@ -87,7 +93,7 @@ def prepare(
     private_folder(folder)
     files = [
         replace(each, obeys=operators is not None and bool(each.invite.operators), commands=commands)
-        for each in _open(device, newcomers, lifetime_us, capabilities, named)
+        for each in _open(device, newcomers, lifetime_us, capabilities, named, replaces)
     ]
     written: list[Path] = []
     try:
@@ -131,6 +137,7 @@ def _open(
     lifetime_us: int,
     capabilities: tuple[str, ...],
     operators: Mapping[GroupId, tuple[DeviceKey, ...]],
+    replaces: Member | None,
 ) -> list[InviteFile]:
     """Make the invites durable, each with the operators of its group (rule 1).
 
@@ -149,6 +156,8 @@ def _open(
                 group.group_id, capabilities, device.config.relay.url, now_us, lifetime_us, prepared_for=label
             )
             invite = replace(invite, operators=named)
+            if replaces is not None:
+                device.store.replacements.open(replacement_of(replaces, invite))
             if has_authority(device.config):
                 invite = replace(invite, rendezvous=number)
                 device.store.pairings.open(

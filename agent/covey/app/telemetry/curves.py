@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from covey.app.telemetry.newest_readings import messages_of, segments_backwards
@@ -24,7 +25,7 @@ from covey.errors import RemoteError
 from covey.limits.vault import MAXIMUM_SHOWN_SERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from covey.core.ids import DeviceKey
     from covey.core.vault.reading import VaultReader
@@ -72,6 +73,7 @@ def curves(
     author: DeviceKey,
     window: Window,
     *,
+    replaced: Collection[DeviceKey] = (),
     series: str | None = None,
     most_bytes: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
@@ -83,6 +85,7 @@ def curves(
         reader: the vault.
         nodes: the nodes of the vault whose segments are read, in hex.
         author: the device.
+        replaced: the devices that it has replaced, whose series it continues.
         window: the time that is wanted.
         series: the name that is wanted, as sent or as people read it; None for all, of which the first
             `MAXIMUM_SHOWN_SERIES` are kept.
@@ -103,7 +106,8 @@ def curves(
         if most_bytes is not None and read > most_bytes:
             stopped(entry.created_at_us)
             break
-        for message in messages_of(reader, node, entry, author, BATCHES):
+        messages = (messages_of(reader, node, entry, each, BATCHES) for each in (author, *replaced))
+        for message in chain.from_iterable(messages):
             thinned = message.type is not MessageType.TELEMETRY
             with suppress(RemoteError):
                 for name, unit, at_us, value in _values(message, known):

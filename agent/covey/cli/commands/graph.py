@@ -61,10 +61,14 @@ def run(options: argparse.Namespace) -> None:
         now_us, key = device.clock.wall_us(), member.keys.signing_public
         window = Window(now_us - since_us, now_us, _DOTS_WIDE * columns)
         reader, nodes = vault_of(device, options.vault)
+        replaced = device.store.replacements.replaced_by(key)
 
         def read(series: str | None) -> dict[tuple[str, str], Curve]:
             return curves(
-                reader, nodes, key, window, series=series, progress=lambda size: line.show(f"read {size_text(size)}")
+                *(reader, nodes, key, window),
+                replaced=replaced,
+                series=series,
+                progress=lambda size: line.show(f"read {size_text(size)}"),
             )
 
         found = read(options.series)

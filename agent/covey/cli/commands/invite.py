@@ -11,11 +11,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covey.app.device.device import Device
 from covey.app.device.relay_access import has_authority
 from covey.app.documents import to_json
-from covey.app.groups.groups import check_for_others
+from covey.app.groups.groups import check_for_others, pick_member
 from covey.app.pairing import inviting
 from covey.app.pairing.inviting import InviteEnd, Newcomer, OpenInvitation
 from covey.app.pairing.preparing import cancel_prepared, prepare, prepared_invites
@@ -29,6 +30,9 @@ from covey.cli.quantities import date_text, read_us
 from covey.core.ids import labelled_name, printable
 from covey.errors import PairingError, UsageError
 from covey.limits.pairing import ADMISSION_US, MAXIMUM_PREPARED_INVITES, PREPARED_INVITE_US
+
+if TYPE_CHECKING:
+    from covey.core.group.manifest import Member
 
 _DAY_US = 86_400_000_000
 _SHORTEST_US = 60_000_000
@@ -181,6 +185,9 @@ def add_arguments(parser: Parser) -> None:
         "--to", metavar="DEVICE", help="invite a member of another group you share; its user must accept"
     )
     parser.add_argument(
+        "--replace", metavar="DEVICE", help="the new device replaces this member: label, roles and series"
+    )
+    parser.add_argument(
         "--operator",
         action="append",
         metavar="NAME",
@@ -212,6 +219,8 @@ def run(options: argparse.Namespace) -> int:
             check_for_others(device.pick_group(options.group))
         if options.batch is not None or options.labels is not None:
             return write_batch(device, options.group, _batch(options), fleet=options.fleet, as_json=options.json)
+        if options.replace is not None:
+            return _replace(device, options)
         if options.fleet:
             ((group, _),) = places(device, 1)
             options.group = group.group_id.hex()
@@ -231,10 +240,25 @@ def _check_effects(options: argparse.Namespace) -> None:
     for way in ("list", "cancel"):
         if getattr(options, way) not in {None, False}:
             refuse_idle(
-                options, f"--{way}", "group", "fleet", "to", "batch", "labels", *_OF_FILES, *_OF_INVITES, *_OF_CODES
+                options,
+                f"--{way}",
+                "group",
+                "fleet",
+                "to",
+                "replace",
+                "batch",
+                "labels",
+                *_OF_FILES,
+                *_OF_INVITES,
+                *_OF_CODES,
             )
     if options.fleet and options.group:
         raise UsageError("--fleet and --group exclude each other", hint="give one of them")
+    if options.replace is not None:
+        refuse_idle(options, "--replace", "fleet", "to", "batch", "labels", "label_prefix")
+        if options.output is not None:
+            refuse_idle(options, "--output", *_OF_CODES)
+            return
     if options.batch is not None or options.labels is not None:
         refuse_idle(options, "--batch" if options.labels is None else "--labels", "to", *_OF_CODES)
         return
@@ -256,8 +280,13 @@ def _batch(options: argparse.Namespace) -> Batch:
     )
 
 
-def invite_device(device: Device, options: argparse.Namespace, command: str = "covey join") -> int:
-    """Open an invite and wait for the joiner; `command` is what to run on the new device."""
+def invite_device(
+    device: Device, options: argparse.Namespace, command: str = "covey join", replaces: Member | None = None
+) -> int:
+    """Open an invite and wait for the joiner; `command` is what to run on the new device.
+
+    `replaces` is the member that it replaces.
+    """
     invitation = inviting.open_invitation(
         device,
         options.group,
@@ -265,6 +294,7 @@ def invite_device(device: Device, options: argparse.Namespace, command: str = "c
         accepts_any=options.yes,
         with_code=_wants_code(options),
         operators=options.operator,
+        replaces=replaces,
     )
     _print(invitation, options, command)
     if options.no_wait:
@@ -397,6 +427,31 @@ def _invite_member(device: Device, options: argparse.Namespace) -> int:
         print(f"invited {waits}; its user answers with 'covey request'", file=sys.stderr)
     if not options.no_wait and not inviting.delivered(device, member.keys.signing_public):
         print("it is offline; 'covey run' delivers the invitation later", file=sys.stderr)
+    return 0
+
+
+def _replace(device: Device, options: argparse.Namespace) -> int:
+    """Invite a device that replaces a member: by a file where a folder is named, else by a code."""
+    group = device.pick_group(options.group)
+    member = pick_member(group, options.replace)
+    options.capability = options.capability or list(member.capabilities)
+    if options.output is None:
+        return invite_device(device, options, replaces=member)
+    (path,) = prepare(
+        device,
+        [(group, member.label or member.name)],
+        Path(options.output),
+        read_us("--valid", options.valid or _VALID, ADMISSION_US, _SHORTEST_US),
+        capabilities=tuple(options.capability),
+        operators=options.operator,
+        commands=tuple(options.commands),
+        replaces=member,
+    )
+    if options.json:
+        print_json({"label": member.label, "file": str(path), "group_id": group.group_id.hex()})
+    else:
+        print(f"on the new device: covey join {path.name}", file=sys.stderr)
+        print(f"once it has joined, {labelled_name(member.name, member.label)} is removed", file=sys.stderr)
     return 0
 
 

@@ -31,6 +31,16 @@ class OpenInvite:
 
 
 @dataclass(frozen=True, slots=True)
+class Replacement:
+    """A member that the newcomer with an invite replaces, and the label that it then has."""
+
+    secret_hash: bytes
+    group_id: GroupId
+    replaced: DeviceKey
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class PendingJoin:
     """A group that this device has asked to join, and a device whose answer counts.
 

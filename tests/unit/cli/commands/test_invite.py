@@ -13,7 +13,8 @@ from covey.app.device.device import find_state, open_device
 from covey.app.pairing.invite_file import read_invite_file
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest, Member
-from covey.core.ids import EpochId, GroupId
+from covey.core.ids import DeviceKey, EpochId, GroupId
+from covey.core.pairing.pending import Replacement
 from covey.limits.group import MAXIMUM_MEMBERS
 from covey.limits.pairing import MAXIMUM_PREPARED_INVITES
 from tests.command import Here, covey
@@ -174,6 +175,10 @@ def test_a_hub_that_invites_obeying_devices_learns_to_approve_itself(hub: Here, 
         (("--fleet", "--to", "pi"), "--fleet has no effect with --to"),
         (("--fleet", "--group", "5c"), "--fleet and --group exclude each other"),
         (("--list", "--fleet"), "--fleet has no effect with --list"),
+        (("--replace", "pump", "--batch", "2", "-o", "x"), "--batch has no effect with --replace"),
+        (("--replace", "pump", "--fleet"), "--fleet has no effect with --replace"),
+        (("--replace", "pump", "-o", "x", "--yes"), "--yes has no effect with --output"),
+        (("--replace", "pump"), "no member matches 'pump'"),
         (("--list", "--no-wait"), "--no-wait has no effect with --list"),
         (("--cancel", "--capability", "collector"), "--capability has no effect with --cancel"),
         (("--batch", "1", "-o", "x", "--command", "no name"), "is not an action name"),
@@ -260,3 +265,38 @@ def test_the_list_of_groups_names_their_collectors(hub: Here) -> None:
     head, *rows = hub.ok("group", "list").splitlines()
     assert "collectors" in head
     assert sorted(row.split()[3] for row in rows) == ["hub", "none"]
+
+
+def test_a_replacement_has_the_members_label_and_roles_and_waits_for_its_newcomer(hub: Here, files: Path) -> None:
+    keys = Identity.from_seeds(bytes(32), bytes([1]) * 32).keys
+    group = hub.json("group", "show")["group_id"]
+    with open_device(find_state(str(hub.state))) as device, device.store.transaction():
+        pump = Member(keys, "pump", capabilities=("relayer",))
+        device.node.membership.change(
+            GroupId(bytes.fromhex(group)), lambda draft, _: draft.adding(pump), device.now().wall_us
+        )
+    hub.ok("invite", "--replace", "pump", "-o", str(files))
+    assert listed(hub) == [("pump", "open")]
+    with open_device(find_state(str(hub.state))) as device:
+        ((invite,), (waiting,)) = device.store.invites.all(), device.store.replacements.waiting()
+        assert invite.capabilities == ("relayer",)
+        assert (waiting.secret_hash, waiting.replaced, waiting.label) == (
+            invite.secret_hash,
+            keys.signing_public,
+            "pump",
+        )
+    assert "cannot replace itself" in refused(hub, "--replace", "hub", "-o", str(files))
+
+
+def test_a_replacement_of_a_replacement_continues_the_series_of_both(hub: Here) -> None:
+    first, second, third = (DeviceKey(bytes([number]) * 32) for number in (1, 2, 3))
+    with open_device(find_state(str(hub.state))) as device, device.store.transaction():
+        group_id = device.pick_group(None).group_id
+        for number, (old, new) in enumerate(((first, second), (second, third))):
+            device.store.replacements.open(Replacement(bytes([number]), group_id, old, "pump"))
+            device.store.replacements.finish(bytes([number]), new)
+        assert device.store.replacements.replaced_by(third) == [second, first]
+        assert device.store.replacements.replaced_by(first) == []
+        assert device.store.replacements.waiting() == []
+        device.store.replacements.forget(group_id)
+        assert device.store.replacements.replaced_by(third) == []

@@ -241,6 +241,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "invite": (("secret_hash",), _sound_invite),
     "pending_join": (("group_id", "inviter_signing"), _sound_address),
     "pairing": (("secret_hash",), _sound_pairing),
+    "replacement": (("secret_hash",), _anything),
     "invited_operator": (("group_id", "operator"), _sound_address),
     "personal_group": (("one",), _anything),
     "own_group_obeyed": (("group_id",), _anything),

@@ -7,7 +7,15 @@ import json
 from covey.adapters.sqlite.database import Database
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import KEY_BYTES, DeviceKey, GroupId
-from covey.core.pairing.pending import GroupRequest, InviteWish, OpenInvite, Pairing, PendingJoin, UnknownGroup
+from covey.core.pairing.pending import (
+    GroupRequest,
+    InviteWish,
+    OpenInvite,
+    Pairing,
+    PendingJoin,
+    Replacement,
+    UnknownGroup,
+)
 from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
 from covey.core.wire import cbor
 from covey.errors import RemoteError
@@ -71,6 +79,47 @@ class Invites:
     def cancel(self, secret_hash: bytes) -> None:
         """Forget an invite that was not used."""
         self._database.run("DELETE FROM invite WHERE secret_hash = ? AND used_by IS NULL", (secret_hash,))
+
+
+class Replacements:
+    """Members that newcomers replace."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open(self, replacement: Replacement) -> None:
+        """Note whom the newcomer with an invite replaces."""
+        row = replacement.secret_hash, replacement.group_id, replacement.replaced, replacement.label
+        self._database.run("INSERT INTO replacement VALUES (?, ?, ?, ?, NULL)", row)
+
+    def waiting(self) -> list[Replacement]:
+        """Return those whose newcomer has not taken over yet."""
+        rows = self._database.run(
+            "SELECT secret_hash, group_id, replaced, label FROM replacement WHERE device IS NULL ORDER BY secret_hash"
+        )
+        return [Replacement(*row) for row in rows]
+
+    def finish(self, secret_hash: bytes, device: DeviceKey) -> None:
+        """Note that a newcomer has taken over."""
+        self._database.run("UPDATE replacement SET device = ? WHERE secret_hash = ?", (device, secret_hash))
+
+    def drop(self, secret_hash: bytes) -> None:
+        """Forget one whose newcomer never came."""
+        self._database.run("DELETE FROM replacement WHERE secret_hash = ?", (secret_hash,))
+
+    def replaced_by(self, device: DeviceKey) -> list[DeviceKey]:
+        """Return the devices that one has replaced, also those that these had replaced, the latest first."""
+        rows = self._database.run(
+            "WITH RECURSIVE before (device) AS (SELECT replaced FROM replacement WHERE device = ? "
+            "UNION SELECT replacement.replaced FROM replacement JOIN before ON replacement.device = before.device) "
+            "SELECT device FROM before",
+            (device,),
+        )
+        return [DeviceKey(row[0]) for row in rows]
+
+    def forget(self, group_id: GroupId) -> None:
+        """Forget those of a group."""
+        self._database.run("DELETE FROM replacement WHERE group_id = ?", (group_id,))
 
 
 class Joins:

@@ -427,6 +427,15 @@ CREATE TABLE invite (
     request           BLOB                            -- of its device, which waits to be let in together with others
 ) STRICT, WITHOUT ROWID;
 
+-- Devices that others replace: the newcomer with this invite takes over a member's label and series.
+CREATE TABLE replacement (
+    secret_hash       BLOB    PRIMARY KEY,            -- of the invite
+    group_id          BLOB    NOT NULL,
+    replaced          BLOB    NOT NULL,
+    label             TEXT    NOT NULL,
+    device            BLOB                            -- the newcomer, once it has taken over; null: not yet
+) STRICT, WITHOUT ROWID;
+
 -- A pairing code of this device: commands write decisions, the agent writes progress.
 CREATE TABLE pairing (
     secret_hash       BLOB    PRIMARY KEY,            -- of the invite that an accepted joiner gets
