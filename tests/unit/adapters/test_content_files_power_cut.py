@@ -28,6 +28,7 @@ from covey.core.history.files import HASH_BYTES
 from covey.core.ids import ContentHash, DeviceKey, GroupId
 from covey.errors import DiskFullError
 from covey.limits.content import CHUNK_BYTES, NEAR_SYNC_US
+from tests.examples import parameters
 from tests.fleet import Device
 from tests.powercut import Recording, Sync, Write
 
@@ -130,7 +131,7 @@ def in_time(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         return _fetched(tmp_path_factory.mktemp("in-time"), is_nearby=request.param, between_us=NEAR_SYNC_US)
 
 
-@pytest.mark.parametrize("seed", range(_STATES))
+@pytest.mark.parametrize("seed", parameters(range(_STATES), quick=20, plain=60))
 def test_at_most_one_chunk_comes_twice(in_time: _Fetching, tmp_path: Path, seed: int) -> None:
     files, had, here = in_time.cut(seed, tmp_path / "state.content")
     assert had - here <= CHUNK_BYTES, "more than one chunk comes twice"
@@ -152,7 +153,7 @@ def quick(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         return _fetched(tmp_path_factory.mktemp("quick"), is_nearby=request.param, between_us=0)
 
 
-@pytest.mark.parametrize("seed", range(_STATES // 3))
+@pytest.mark.parametrize("seed", parameters(range(_STATES // 3), quick=10, plain=30))
 def test_a_download_faster_than_the_disk_repeats_at_most_two_groups(
     quick: _Fetching, tmp_path: Path, seed: int
 ) -> None:

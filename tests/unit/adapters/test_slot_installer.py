@@ -38,6 +38,7 @@ from covey.core.actions.results import CommandState, End
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
 from covey.errors import CoveyError
 from covey.limits.actions import SLOT_FREE_BYTES
+from tests.examples import Share, shares
 from tests.fleet import open_store
 from tests.meta.source_tree import ROOT
 from tests.staging import Staged
@@ -279,9 +280,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
         yield store
 
 
+@pytest.mark.parametrize("share", shares(3, plain=1))
 @pytest.mark.parametrize("is_connected", [True, False])
 def test_after_a_kill_or_power_cut_the_old_or_the_new_version_runs_and_is_named(
-    site: tuple[Path, Path, bytes], store: SqliteStore, tmp_path: Path, is_connected: bool
+    site: tuple[Path, Path, bytes], store: SqliteStore, tmp_path: Path, is_connected: bool, share: Share
 ) -> None:
     slots, first, package = site
     _restore(slots, first)
@@ -294,7 +296,7 @@ def test_after_a_kill_or_power_cut_the_old_or_the_new_version_runs_and_is_named(
     assert {each.phase for each in moments.left} == {InstallationPhase.INSTALLING, InstallationPhase.TRIAL, last}
     assert len(moments.left) > 15, "there are that many moments to be killed in"
     outcomes = set()
-    for left, lost in ((each, lost) for each in moments.left for lost in {frozenset[str](), each.lost}):
+    for left, lost in ((each, lost) for each in share.of(moments.left) for lost in {frozenset[str](), each.lost}):
         where = f"{'power' if lost else 'killed'} in {left.phase.name} at {left.line}"
         _restore(slots, left.folder, lost)
         device = Device(slots, package, store, is_connected=is_connected)

@@ -19,6 +19,7 @@ from covey.core.link.queued import MessageClass
 from covey.core.wire.message import Message, MessageType
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.units import MIB
+from tests.examples import Share, shares
 from tests.fleet import identity
 from tests.powercut import HIGH_WATER, Recording, recorded
 
@@ -83,10 +84,10 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     return made
 
 
-@pytest.mark.slow
-def test_a_power_cut_at_any_write_loses_nothing(recording: Recording, tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", shares(3, plain=1))
+def test_a_power_cut_at_any_write_loses_nothing(recording: Recording, tmp_path: Path, share: Share) -> None:
     assert len(recording.events) > 300
-    for number in range(_STATES):
+    for number in share.of(range(_STATES)):
         chance = random.Random(number)
         cut = chance.randint(1, len(recording.events))
         files = recording.states_at(cut, chance)

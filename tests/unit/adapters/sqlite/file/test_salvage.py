@@ -16,6 +16,7 @@ from covey.adapters.sqlite.file.salvage_report import SalvageReport
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.core.ids import GroupId
 from tests.durable import DurableDevice
+from tests.examples import parameters
 from tests.fleet import carry, found
 from tests.small_disk import anywhere, save_on_a_nearly_full_disk
 
@@ -86,8 +87,7 @@ _DAMAGE: tuple[Callable[[bytearray, random.Random], None], ...] = (
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(_PARTS))
+@pytest.mark.parametrize("part", parameters(range(_PARTS), quick=0, plain=1))
 def test_damage_anywhere(states: tuple[bytes, dict[str, dict[str, bytes]]], tmp_path: Path, part: int) -> None:
     group_id, files = states
     saved = Counter[str]()
