@@ -17,7 +17,9 @@ def alone(tmp_path: Path) -> Here:
     return Here(tmp_path, "alone")
 
 
-def test_no_device_here(tmp_path: Path) -> None:
+def test_no_device_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SYSTEM_STATE", "SYSTEM_RUN"):  # this machine may have one
+        monkeypatch.setattr(f"covey.adapters.state_path.{name}", tmp_path / "nowhere")
     ended = covey("status", "--state", str(tmp_path))
     assert ended.code == 78
     assert ended.stderr.startswith("error: there is no device in ")
