@@ -1,8 +1,8 @@
 """A clock for programs under test, which runs faster than real time and may be set: `clock.c`, between them and libc.
 
 Start a program with `Clock.environment`. Its sleeps, its waits for locks and sockets, and its clocks then follow
-`run` and `set` at once, as do its children's. Several programs may share a clock; each with one of its own may be wrong
-in its own way. Programs must be linked to glibc dynamically, as Python and mosquitto are; those in Go are not.
+`run`, `jump` and `set` at once, as do its children's. Several programs may share a clock; each with one of its own may
+be wrong in its own way. Programs must be linked to glibc dynamically, as Python and mosquitto are; those in Go are not.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from pathlib import Path
 
 _SOURCE = Path(__file__).with_name("clock.c")
 _CHANGES = struct.Struct("=Q")
+_CONSTANTS = struct.Struct("=qq")
 _PACE = struct.Struct("=qqqd")
 _PACES = 8
-_FILE_BYTES = _CHANGES.size + _PACES * _PACE.size
+_FIRST_PACE = _CHANGES.size + _CONSTANTS.size
+_FILE_BYTES = _FIRST_PACE + _PACES * _PACE.size
 _SECOND_NS = 1_000_000_000
 
 
@@ -30,19 +32,22 @@ def compiles() -> bool:
 class Clock:
     """What programs take for the time, if they are started with its environment."""
 
-    def __init__(self, folder: Path, *, wall: float | None = None, speed: float = 1.0) -> None:
+    def __init__(self, folder: Path, *, wall: float | None = None, speed: float = 1.0, least_s: float = 0.0) -> None:
         """Build the library, and begin to run.
 
         Args:
             folder: an existing one, for the library and the clock's file.
             wall: seconds since 1970 that the wall clock shows now; None is the real time.
             speed: seconds of this clock per real second.
+            least_s: real seconds that a wait takes at least.
         """
+        self._least_ns = int(least_s * _SECOND_NS)
         self._library = folder / "clock.so"
         self._name = folder / "clock"
         self._name.write_bytes(bytes(_FILE_BYTES))
         with self._name.open("r+b") as file:
             self._file = mmap.mmap(file.fileno(), _FILE_BYTES)
+        self.synchronise(None)
         since = time.monotonic_ns()
         self._begin(since, since, time.time_ns() if wall is None else int(wall * _SECOND_NS), speed)
         if compiles():
@@ -78,6 +83,16 @@ class Clock:
         since, monotonic, _ = self._now()
         self._begin(since, monotonic, int(wall * _SECOND_NS), self.speed)
 
+    def jump(self, seconds: float) -> None:
+        """Let so much time pass at once, as for a machine that was asleep: of both clocks."""
+        since, monotonic, wall = self._now()
+        passed = int(seconds * _SECOND_NS)
+        self._begin(since, monotonic + passed, wall + passed, self.speed)
+
+    def synchronise(self, synchronised: bool | None) -> None:
+        """Have the kernel say that a time service has the wall clock in hand, or that none has; None: the truth."""
+        _CONSTANTS.pack_into(self._file, _CHANGES.size, self._least_ns, -1 if synchronised is None else synchronised)
+
     def sleep(self, seconds: float) -> None:
         """Wait here for so many seconds of this clock, if its speed stays."""
         time.sleep(seconds / self.speed)
@@ -102,4 +117,4 @@ class Clock:
 
 
 def _place(changes: int) -> int:
-    return _CHANGES.size + changes % _PACES * _PACE.size
+    return _FIRST_PACE + changes % _PACES * _PACE.size

@@ -9,8 +9,11 @@
  *    change of the speed or of the wall clock reaches waits that have begun.
  * 2. A wait for a condition variable may end too early, with 0: POSIX calls that spurious, and callers wait again. It
  *    takes at least MINIMUM_NS of real time: Python hands its interpreter's lock over after 5 ms, which would be 35 us.
+ *    A sleep, and a wait for files or a semaphore, takes at least `least`: who looks for work four times a second would
+ *    do nothing else.
  * 3. CPU clocks, file times, and what the kernel times by itself (TCP, SO_RCVTIMEO, timerfd, alarm) are real.
- * 4. Programs that make system calls themselves, as those in Go do, see the real time. */
+ * 4. The kernel's answer whether a time service has the wall clock in hand is `synchronised`, unless that is -1.
+ * 5. Programs that make system calls themselves, as those in Go do, see the real time. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +27,9 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,10 +46,11 @@ struct pace {
 /* The writer fills the next pace, then says that it is the current one; a reader is never eight changes behind. */
 struct file {
     uint64_t changes;
+    int64_t least, synchronised;
     struct pace paces[8];
 };
 
-static const struct file real_time = {0, {{0, 0, 0, 1.0}}};
+static const struct file real_time = {0, 0, -1, {{0, 0, 0, 1.0}}};
 static const volatile struct file *file = &real_time;
 
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
@@ -107,12 +113,15 @@ static int64_t now_ns(clockid_t clock) {
 }
 
 /* How long to sleep, in real time, towards a deadline of this clock: a slice at most; 0 when it has come. */
-static int64_t slice(clockid_t clock, int64_t deadline) {
+static int64_t slice_of(clockid_t clock, int64_t deadline, int64_t least) {
     int64_t left = deadline - now_ns(clock);
     if (left <= 0) return 0;
     double real = (double)left / current().speed;
-    return real < SLICE_NS ? (int64_t)real + 1 : SLICE_NS;
+    int64_t piece = real < SLICE_NS ? (int64_t)real + 1 : SLICE_NS;
+    return piece < least ? least : piece;
 }
+
+static int64_t slice(clockid_t clock, int64_t deadline) { return slice_of(clock, deadline, file->least); }
 
 /* The end of a slice that begins now, by the real monotonic clock. */
 static struct timespec end_of(int64_t slice_ns) { return from_ns(real_ns() + slice_ns); }
@@ -142,6 +151,14 @@ time_t time(time_t *where) {
 int timespec_get(struct timespec *now, int base) {
     if (base != TIME_UTC) return 0;
     return clock_gettime(CLOCK_REALTIME, now) ? 0 : base;
+}
+
+int adjtimex(struct timex *time) {
+    pthread_once(&once, prepare);
+    int state = (int)syscall(SYS_adjtimex, time);
+    if (state < 0 || file->synchronised < 0) return state;
+    time->status = file->synchronised ? time->status & ~STA_UNSYNC : time->status | STA_UNSYNC;
+    return file->synchronised ? TIME_OK : TIME_ERROR;
 }
 
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *wanted, struct timespec *left) {
@@ -265,7 +282,7 @@ int pthread_cond_clockwait(pthread_cond_t *restrict condition, pthread_mutex_t *
                            const struct timespec *restrict deadline) {
     pthread_once(&once, prepare);
     if (file == &real_time) return real_cond_clockwait(condition, mutex, clock, deadline);
-    int64_t left = in_ns(deadline) - now_ns(clock), piece = slice(clock, in_ns(deadline));
+    int64_t left = in_ns(deadline) - now_ns(clock), piece = slice_of(clock, in_ns(deadline), 0);
     int64_t least = left < MINIMUM_NS ? left : MINIMUM_NS;
     struct timespec end = end_of(piece < least ? least : piece);
     int result = real_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, &end);

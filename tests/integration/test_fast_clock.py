@@ -136,3 +136,39 @@ def test_the_clock_here_shows_what_programs_see(tmp_path: Path) -> None:
     after = clock.monotonic(), clock.wall()
     for first, seen, last in zip(before, map(float, said.stdout.split()), after, strict=True):
         assert first <= seen <= last
+
+
+def test_a_wait_that_has_begun_ends_when_the_clock_jumps_over_its_end(tmp_path: Path) -> None:
+    clock = Clock(tmp_path)
+    wait = "import time; began = time.time(); print(flush=True); time.sleep(86_400); print(time.time() - began)"
+    with subprocess.Popen(
+        [sys.executable, "-c", wait],
+        env={**os.environ, **clock.environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        clock.jump(_DAY_S)
+        said, _ = program.communicate(timeout=GUARD_S)
+        assert float(said) >= _DAY_S
+
+
+def test_the_kernel_says_what_the_clock_says_of_its_time_service(tmp_path: Path) -> None:
+    clock = Clock(tmp_path)
+    ask = "from covey.adapters.c_library import clock_is_synchronised; print(clock_is_synchronised())"
+    for synchronised in (True, False):
+        clock.synchronise(synchronised)
+        said = subprocess.check_output(
+            [sys.executable, "-c", ask], env={**os.environ, **clock.environment}, text=True, timeout=GUARD_S
+        )
+        assert said == f"{synchronised}\n"
+
+
+def test_a_wait_takes_a_least_real_time(tmp_path: Path) -> None:
+    clock = Clock(tmp_path, speed=1_000.0, least_s=0.02)
+    wait = "import time; began = time.monotonic(); time.sleep(1.0); print(time.monotonic() - began)"
+    said = subprocess.check_output(
+        [sys.executable, "-c", wait], env={**os.environ, **clock.environment}, text=True, timeout=GUARD_S
+    )
+    assert float(said) >= 20.0
