@@ -130,7 +130,7 @@ def make_plan(days: int) -> Plan:
     killed = (*EDGES, HUB)
     events += [
         Event(hour, What.KILL, killed[place % len(killed)])
-        for place, hour in enumerate(_every(max(7, hours // 20), last))
+        for place, hour in enumerate(_every(max(17, hours // 20), last))
     ]
     # Two orders right after each other by an operator whose clock was set back meanwhile: the newest is the last.
     set_back = next(each.hour for each in events if each.what is What.CLOCK_WRONG and each.machine == HUB)

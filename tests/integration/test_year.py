@@ -95,9 +95,14 @@ def test_a_refused_reading_is_offered_again_and_a_wrong_clocks_time_is_not_judge
 def test_some_days_of_the_year_lose_nothing() -> None:
     begins()
     command = [sys.executable, "-m", "bench.year", "--days", "4", "--minutes", "0.2", "--json"]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=GUARD_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    document = json.loads(done.stdout)
+    with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            out, err = process.communicate(timeout=2 * GUARD_S)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # and not kill: it has disks to unmount, and programs to end
+            raise
+    assert process.returncode == 0, out + err
+    document = json.loads(out)
     assert document["right"]
     assert [each["device"] for each in document["balances"]] == list(EDGES)
     assert all(each["acknowledged"] for each in document["balances"])
