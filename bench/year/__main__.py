@@ -87,7 +87,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--minutes", type=float, default=_MINUTES, metavar="N", help=f"real time for them (default: {_MINUTES:g})"
     )
-    parser.add_argument("--folder", type=Path, metavar="DIR", help="keep states, logs and tables there")
+    parser.add_argument("--folder", type=Path, metavar="DIR", help="keep logs and tables there")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args()
 

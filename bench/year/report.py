@@ -37,6 +37,7 @@ class Report:
     deaths: dict[str, int]
     """How often programs have ended by themselves, of the machines where some have."""
     tables: int
+    failed_tables: list[str]
     refused: int
     full_disks: int
     lived_hours: float
@@ -92,6 +93,7 @@ class Report:
             kills=world.seen.kills,
             deaths={each.name: each.deaths for each in world.machines if each.deaths},
             tables=world.seen.tables,
+            failed_tables=world.seen.failed_tables,
             refused=sum(each.refused for each in world.accounts.values()),
             full_disks=sum(each.what is What.DISK_FULL for each in plan.events if world.hub.disk.real),
             lived_hours=round(world.seen.alive_s / 3_600, 1),
@@ -125,6 +127,8 @@ class Report:
         yield f"{self.orders} orders; readings of 29 February: {self.leap_day}"
         found = f"{self.gaps} gaps, {self.losses} losses, {self.quarantined} quarantined"
         yield f"tables, filled {self.tables} times: {found}"
+        for said in self.failed_tables:
+            yield f"the engine of the tables had to start again: {said}"
         yield f"relay: {self.certificates} certificates; noise keys seen: {keys}"
         yield f"{self.rotations} logs rotated; {self.kills} agents killed; ended by themselves: {self.deaths or 'none'}"
         yield f"{self.full_disks} full disks; readings refused meanwhile, and offered again: {self.refused}"

@@ -34,6 +34,7 @@ _SET_UP_SPEED = 2.0
 _HALF_DAY = 12
 _ALIVE_S_MIN = 0.15
 _PATIENCE_S = 60.0
+_STARTS = 3
 _SETTLES_S = 1.0
 _ORDER = "app.order"
 
@@ -43,6 +44,8 @@ class Seen:
     """What the world has seen besides readings and orders."""
 
     tables: int = 0
+    failed_tables: list[str] = field(default_factory=list)
+    """What the engine of the tables said before it started again."""
     kills: int = 0
     certificates: set[str] = field(default_factory=set)
     noise_keys: dict[str, set[str]] = field(default_factory=dict)
@@ -225,26 +228,29 @@ class World:
                 keys.add(machine.json("key", "show")["noise_key"])
 
     def take_into_tables(self) -> None:
-        """Fill the tables from the vault.
+        """Fill the tables from the vault; an engine that fails starts again, as its unit has it.
 
         Raises:
-            TransientError: the engine failed.
+            TransientError: it failed three times.
         """
         clocks = self.folder / "tables-clock"
         clocks.mkdir(exist_ok=True)
         vault, key_file = self.hub.state / "vault", self.hub.state / "vault.key"
         words = ["tables", "run", vault, self.tables, "--key-file", key_file, "--available-now"]
         clock = Clock(clocks, wall=self.clock.wall())  # at the real speed: it would have to wait for nobody
-        done = subprocess.run(
-            [*COVEY, *map(str, words)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, **clock.environment},
-        )
-        if done.returncode:
-            raise TransientError(f"the tables could not be filled: {done.stderr.strip()}")
-        self.seen.tables += 1
+        for _ in range(_STARTS):
+            done = subprocess.run(
+                [*COVEY, *map(str, words)],
+                capture_output=True,
+                text=True,
+                check=False,
+                env={**os.environ, **clock.environment},
+            )
+            if not done.returncode:
+                self.seen.tables += 1
+                return
+            self.seen.failed_tables.append(done.stderr.strip().splitlines()[0])
+        raise TransientError(f"the tables could not be filled: {done.stderr.strip()}")
 
     def close(self) -> None:
         """End everything."""
