@@ -42,7 +42,7 @@ def main() -> int:
         world = World(folder, make_plan(options.days), _stay_silent if options.json else _say)
         try:
             world.set_up()
-            world.live_through(60 * options.minutes)
+            world.live_through(60 * options.minutes, options.every)
             world.settle()
             report = Report.of(world, time.monotonic() - began)
         except ConfigurationError as error:
@@ -86,6 +86,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--days", type=_days, default=DAYS, metavar="N", help=f"so many days (default: {DAYS})")
     parser.add_argument(
         "--minutes", type=float, default=_MINUTES, metavar="N", help=f"real time for them (default: {_MINUTES:g})"
+    )
+    parser.add_argument(
+        "--every", type=int, choices=(1, 2, 3, 4, 6), default=1, metavar="HOURS", help="between readings (default: 1)"
     )
     parser.add_argument("--folder", type=Path, metavar="DIR", help="keep logs and tables there")
     parser.add_argument("--json", action="store_true", help="print JSON")

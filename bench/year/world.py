@@ -106,18 +106,21 @@ class World:
         machine.set_up()
         machine.add_program("agent", ("run", "--no-sensors"))
 
-    def live_through(self, wall_s: float) -> None:
-        """Let the year pass, in about so much real time."""
+    def live_through(self, wall_s: float, every_hours: int) -> None:
+        """Let the year pass, in about so much real time; devices measure every so many hours."""
         ends = time.monotonic() + wall_s
         self.run(SPEED)
         begins_s = self.clock.wall()
         for first in range(0, self.plan.hours, _HALF_DAY):
             began = time.monotonic()
             for hour in range(first, first + _HALF_DAY):
-                self.jump_to(begins_s + hour * HOUR_S)
-                for event in self.plan.at(hour):
+                events = self.plan.at(hour)
+                if events or hour % every_hours == 0:
+                    self.jump_to(begins_s + hour * HOUR_S)
+                for event in events:
                     self._happen(event)
-                list(self._pool.map(self._hour_of, EDGES))
+                if hour % every_hours == 0:
+                    list(self._pool.map(self._measure, EDGES))
             left = (self.plan.hours - first) // _HALF_DAY
             self.live(max(_ALIVE_S_MIN, (ends - began) / left - (time.monotonic() - began)))
             self._look_for_orders()
@@ -144,8 +147,8 @@ class World:
     def _clocks(self) -> list[Clock]:
         return [self.clock, *(each.clock for each in self.machines)]
 
-    def _hour_of(self, name: str) -> None:
-        """Let a device's program measure once, and look for orders."""
+    def _measure(self, name: str) -> None:
+        """Let a device's program measure once."""
         machine, account = self.edges[name], self.accounts[name]
         if not machine.is_on:
             return
