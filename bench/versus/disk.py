@@ -65,8 +65,15 @@ class Disk:
             os.close(descriptor)
 
     def restore_power(self) -> None:
-        """Mount it again; no program may have a file open there."""
+        """Mount it again; no program may have a file open there.
+
+        What is mounted is a copy: where another mount namespace still holds the file system, the image would come back
+        as it was shut down, and refuse to be read.
+        """
         self._unmount()
+        copy = self._image.with_suffix(".copy")
+        _run("cp", "--sparse=always", str(self._image), str(copy))
+        copy.replace(self._image)
         self._mount()
 
     def fill(self) -> None:
