@@ -2,7 +2,7 @@
 
 1. Changes of its files (accounts, certificate) take effect within a second or so: it is told to reload until its log
    shows that it has. A newly enrolled device can connect by then.
-2. The certificate is checked once an hour; its authority stays.
+2. The certificate is checked once an hour; its authority stays. A full disk ends no relay.
 3. mosquitto is started again at once when it ends by itself, and after growing pauses when it does not come up; a first
    failure is reported. If it ends again soon after, its queue is deleted first: that may be the cause, and senders keep
    their messages until they are acknowledged.
@@ -33,7 +33,7 @@ from covey.adapters.services import hint_for
 from covey.adapters.systemd import Systemd
 from covey.app.loop.relay_loop import stop_signals
 from covey.app.relays.serving_relay import certified_names, served
-from covey.errors import ConfigurationError, LocalError, TransientError
+from covey.errors import ConfigurationError, LocalError, StorageError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -147,7 +147,7 @@ def _look_after(
             _shut_out(place, account)
         if time.monotonic() >= look_at:
             look_at = time.monotonic() + _CERTIFICATE_S
-            place.certify(certified_names(folder, folder.configuration.config().relay.url))
+            renew_certificate(folder, place)
         stamps = _stamps(place)
         if stamps != seen:
             digest = place.digest()
@@ -155,6 +155,14 @@ def _look_after(
             place.note_in_force(digest)
             seen = stamps
     return False
+
+
+def renew_certificate(folder: StateFolder, place: ServedFolder) -> None:
+    """Renew the certificate if it is due; where the disk refuses, the present one stays in use for another hour."""
+    try:
+        place.certify(certified_names(folder, folder.configuration.config().relay.url))
+    except StorageError as error:
+        report("error", f"{error}; the relay keeps its present certificate and tries again in an hour")
 
 
 def _shut_out(place: ServedFolder, account: str) -> None:
