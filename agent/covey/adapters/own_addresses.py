@@ -24,6 +24,18 @@ def own_addresses() -> list[str]:
     return sorted(found, key=lambda each: each != outside)
 
 
+def asking_addresses() -> list[str]:
+    """Return the IPv4 addresses by whose interfaces this machine asks its networks, itself included.
+
+    Where a sandbox hides the interfaces, it is the one that the system would choose.
+    """
+    try:
+        found = [each for each in own_addresses() if ":" not in each]
+    except OSError:
+        found = ["0.0.0.0"]  # noqa: S104 - not to listen at: the interface of the default route
+    return [*found, "127.0.0.1"]
+
+
 def own_names() -> list[str]:
     """Return this machine's name, and how mDNS says it."""
     name = socket.gethostname()

@@ -94,9 +94,9 @@ def relay_search(account: RelayAccount) -> Callable[[], list[Place]] | None:
 
     def find() -> list[Place]:
         from covey.adapters.lan.relay_search import find_relays
-        from covey.adapters.own_addresses import own_addresses
+        from covey.adapters.own_addresses import asking_addresses
 
-        return find_relays(authorities, lambda: [each for each in own_addresses() if ":" not in each])
+        return find_relays(authorities, asking_addresses)
 
     return find
 

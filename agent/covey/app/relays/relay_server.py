@@ -28,7 +28,7 @@ from covey.adapters.broker.mosquitto_process import MosquittoProcess, find_mosqu
 from covey.adapters.journal import report
 from covey.adapters.lan.relay_search import RelayAnnouncer
 from covey.adapters.mqtt.settings import parse_url
-from covey.adapters.own_addresses import own_addresses
+from covey.adapters.own_addresses import asking_addresses
 from covey.adapters.services import hint_for
 from covey.adapters.systemd import Systemd
 from covey.app.loop.relay_loop import stop_signals
@@ -84,7 +84,7 @@ def _announced(folder: StateFolder, place: ServedFolder) -> Iterator[None]:
     announcer = RelayAnnouncer(
         place.ca_file.read_text(),
         parse_url(folder.configuration.config().relay.url)[1],
-        lambda: [each for each in own_addresses() if ":" not in each],
+        asking_addresses,
         lambda sentence: report("warning", sentence),
     )
     try:
