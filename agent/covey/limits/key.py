@@ -55,5 +55,8 @@ MAXIMUM_RECOVERED_FILE_BYTES = 4 * MIB
 MAXIMUM_RECOVERED_OPERATORS = 4_096
 """Operators that a hub's owner approved with invites: 32 in each of 128 groups."""
 
+MAXIMUM_RECOVERED_REPLACEMENTS = 65_536
+"""Gateways of a hub that others have replaced: of 10,000 with cards that live two years, those of a decade."""
+
 MAXIMUM_PASSPHRASE_BYTES = 1_024
 """A passphrase: longer than any that a person types."""

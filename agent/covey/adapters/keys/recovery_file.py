@@ -17,8 +17,10 @@ from covey.adapters.keys.key_file import read_secret
 from covey.adapters.sqlite.file.groups_copy import CopiedGroup, read_copied_groups
 from covey.core import crypto
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId
+from covey.core.pairing.pending import Replacement
 from covey.core.wire import cbor
 from covey.errors import ConfigurationError, DecryptionError, MalformedError, RemoteError, UsageError
+from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.key import (
     ARGON2_MEMORY_KIB,
     ARGON2_MEMORY_KIB_MAX,
@@ -30,6 +32,7 @@ from covey.limits.key import (
     MAXIMUM_RECOVERED_FILE_BYTES,
     MAXIMUM_RECOVERED_FILES,
     MAXIMUM_RECOVERED_OPERATORS,
+    MAXIMUM_RECOVERED_REPLACEMENTS,
     MAXIMUM_RECOVERY_BYTES,
 )
 
@@ -68,6 +71,8 @@ class Recovery:
     groups: tuple[CopiedGroup, ...] = field(repr=False)
     operators: tuple[PinnedOperator, ...] = ()
     personal: GroupId | None = None
+    replaced: tuple[tuple[Replacement, DeviceKey], ...] = ()
+    """Members that newcomers have replaced, and these."""
 
     def sealed(self, passphrase: bytes | bytearray) -> bytes:
         """Return the file.
@@ -83,6 +88,7 @@ class Recovery:
                 [each.to_wire() for each in self.groups],
                 operators,
                 self.personal or b"",
+                [[each.secret_hash, each.group_id, each.replaced, each.label, new] for each, new in self.replaced],
             ]
         )
         if len(plain) > MAXIMUM_RECOVERY_BYTES - _PATH_BYTES:
@@ -172,7 +178,7 @@ def is_recovered(name: str) -> bool:
 
 
 def _read(plain: bytes) -> Recovery:
-    saved_at_us, files, groups, operators, personal = cbor.record(
+    saved_at_us, files, groups, operators, personal, replaced = cbor.record(
         cbor.decode(plain, MAXIMUM_RECOVERY_BYTES),
         "recovery",
         cbor.uint(),
@@ -180,9 +186,11 @@ def _read(plain: bytes) -> Recovery:
         lambda content: read_copied_groups(content, MAXIMUM_RECOVERY_BYTES),
         cbor.many(_operator, MAXIMUM_RECOVERED_OPERATORS),
         cbor.octets_to(GROUP_ID_BYTES),
+        cbor.many(_replacement, MAXIMUM_RECOVERED_REPLACEMENTS),
     )
     pinned = tuple(PinnedOperator(*each) for each in operators)
-    return Recovery(saved_at_us, dict(files), tuple(groups), pinned, GroupId(personal) if personal else None)
+    own = GroupId(personal) if personal else None
+    return Recovery(saved_at_us, dict(files), tuple(groups), pinned, own, tuple(replaced))
 
 
 def _file(value: object) -> tuple[str, bytes]:
@@ -192,6 +200,19 @@ def _file(value: object) -> tuple[str, bytes]:
     if not is_recovered(name):
         raise MalformedError("a file that is not part of a recovery")
     return name, content
+
+
+def _replacement(value: object) -> tuple[Replacement, DeviceKey]:
+    secret_hash, group_id, replaced, label, device = cbor.record(
+        value,
+        "replacement",
+        cbor.octets(KEY_BYTES),
+        cbor.octets(GROUP_ID_BYTES),
+        cbor.octets(KEY_BYTES),
+        cbor.text(MAXIMUM_LABEL_BYTES),
+        cbor.octets(KEY_BYTES),
+    )
+    return Replacement(secret_hash, GroupId(group_id), DeviceKey(replaced), label), DeviceKey(device)
 
 
 def _operator(value: object) -> list[object]:

@@ -76,6 +76,7 @@ def save_recovery(folder: StateFolder, password_file: str | None) -> bytes:
             tuple(store.groups.copied()),
             tuple(operators),
             store.personal.pinned(),
+            tuple(store.replacements.finished()),
         )
     passphrase = recovery_passphrase(password_file, twice=True)
     sealed = recovery.sealed(passphrase)
@@ -170,6 +171,10 @@ def _restore_state(folder: StateFolder, recovery: Recovery) -> None:
                 pinned = [each for each in recovery.operators if each.group_id == group_id]
                 keys = [each.operator for each in pinned]
                 store.invited_operators.pin(group_id, keys, pinned[0].inviter, pinned[0].pinned_at_us)
+            for replacement, newcomer in recovery.replaced:
+                store.replacements.drop(replacement.secret_hash)
+                store.replacements.open(replacement)
+                store.replacements.finish(replacement.secret_hash, newcomer)
             if recovery.personal is not None:
                 store.personal.pin(recovery.personal)
     except RemoteError as error:

@@ -15,6 +15,7 @@ from covey.adapters.keys.recovery_file import (
 )
 from covey.adapters.sqlite.file.groups_copy import CopiedGroup
 from covey.core.ids import DeviceKey, GroupId
+from covey.core.pairing.pending import Replacement
 from covey.core.wire import cbor
 from covey.errors import ConfigurationError
 
@@ -26,7 +27,8 @@ def _recovery() -> Recovery:
     operator = PinnedOperator(group, DeviceKey(bytes([2]) * 32), DeviceKey(bytes([3]) * 32), 7)
     copied = CopiedGroup(group, (b"manifest",), ((bytes([4]) * 32, bytes([5]) * 32),))
     files = {"identity.key": b"seed", "broker/ca/ca.key": b"authority", "conf.d/doors.toml": b""}
-    return Recovery(1_790_000_000_000_000, files, (copied,), (operator,), group)
+    replaced = Replacement(bytes([6]) * 32, group, DeviceKey(bytes([7]) * 32), "pump"), DeviceKey(bytes([8]) * 32)
+    return Recovery(1_790_000_000_000_000, files, (copied,), (operator,), group, (replaced,))
 
 
 def test_what_was_saved_is_read() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from covey.app.device.device import find_state, open_device
 from covey.core.crypto import Identity
+from covey.core.ids import DeviceKey
+from covey.core.pairing.pending import Replacement
 from tests.command import Here, covey
 
 
@@ -89,3 +91,23 @@ def test_a_wrong_passphrase_leaves_nothing(tmp_path: Path, hub: Here, password: 
     (tmp_path / "empty").touch()
     ended = covey("hub", "adopt", str(tmp_path / "empty"), "--password-file", password, "--state", str(state))
     assert (ended.code, "not a recovery file" in ended.stderr, state.exists()) == (78, True, False), ended
+
+
+def test_an_adoption_that_a_power_cut_ended_is_repeated(tmp_path: Path, hub: Here, password: str) -> None:
+    state = _adopt(tmp_path, hub, password)
+    for name in ("identity.key", "identity.key.copy"):  # which is written last
+        (state / name).unlink(missing_ok=True)
+    file = str(tmp_path / "hub.recovery")
+    assert covey("hub", "adopt", file, "--password-file", password, "--state", str(state)).code == 0
+    with open_device(find_state(str(hub.state))) as old, open_device(find_state(str(state))) as new:
+        assert new.node.groups.joined() == old.node.groups.joined()
+
+
+def test_a_replaced_gateway_stays_replaced(tmp_path: Path, hub: Here, password: str) -> None:
+    old, new = DeviceKey(bytes([1]) * 32), DeviceKey(bytes([2]) * 32)
+    with open_device(find_state(str(hub.state))) as device, device.store.transaction():
+        device.store.replacements.open(Replacement(bytes(32), device.pick_group(None).group_id, old, "pump"))
+        device.store.replacements.finish(bytes(32), new)
+    state = _adopt(tmp_path, hub, password)
+    with open_device(find_state(str(state))) as adopted:
+        assert adopted.store.replacements.replaced_by(new) == [old]

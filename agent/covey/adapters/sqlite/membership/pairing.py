@@ -103,6 +103,14 @@ class Replacements:
         """Note that a newcomer has taken over."""
         self._database.run("UPDATE replacement SET device = ? WHERE secret_hash = ?", (device, secret_hash))
 
+    def finished(self) -> list[tuple[Replacement, DeviceKey]]:
+        """Return those whose newcomer has taken over, and that newcomer."""
+        rows = self._database.run(
+            "SELECT secret_hash, group_id, replaced, label, device FROM replacement WHERE device IS NOT NULL "
+            "ORDER BY secret_hash"
+        )
+        return [(Replacement(*row[:4]), DeviceKey(row[4])) for row in rows]
+
     def drop(self, secret_hash: bytes) -> None:
         """Forget one whose newcomer never came."""
         self._database.run("DELETE FROM replacement WHERE secret_hash = ?", (secret_hash,))
