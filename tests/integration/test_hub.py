@@ -29,6 +29,11 @@ class Machine(Gateway):
     def set_up(self, broker: object = None, url: str = "") -> None:
         """Leave that to commands."""
 
+    def findings(self) -> list[dict[str, str]]:
+        """Return what `covey check` finds."""
+        found: list[dict[str, str]] = json.loads(self.covey("check", "--json").stdout)["findings"]
+        return found
+
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Machine]]:
@@ -77,7 +82,11 @@ def _values(hub: Machine) -> dict[int, int]:
     return dict(Counter(int(each["value"]) for each in found if each["name"] == "level"))
 
 
-def test_gateways_follow_to_another_address(machine: Callable[[str], Machine], tmp_path: Path, password: Path) -> None:
+@pytest.mark.parametrize("named", [False, True])
+def test_gateways_follow_to_another_address(
+    machine: Callable[[str], Machine], tmp_path: Path, password: Path, *, named: bool
+) -> None:
+    port = str(free_port())
     server = _serve(machine, "hub", "--label", "hub", "--host", "127.0.0.2", "--port", str(free_port()))
     hub = machine("hub")
     hub.ok("group", "create", "--capability", "collector")
@@ -88,18 +97,25 @@ def test_gateways_follow_to_another_address(machine: Callable[[str], Machine], t
     wait_until(lambda: gateway.covey("group", "show").returncode == 0, "the gateway has joined")
     file = tmp_path / "hub.recovery"
     hub.ok("hub", "save", str(file), "--password-file", str(password))
+    if named:  # on another network, where nobody answers
+        gateway.end()
+        gateway.ok("config", "set", "relay.search", "false")
+        gateway.ok("config", "set", "relay.addresses", f"127.0.0.3:{port}")
+        gateway.start("run")
     hub.kill()
     server.kill()
     _publish(gateway, 1)
 
     second = machine("second")
-    words = "--host", "127.0.0.3", "--port", str(free_port())
+    words = "--host", "127.0.0.3", "--port", port
     adopted = second.json("hub", "adopt", str(file), "--password-file", str(password), *words)
     assert adopted["relay"].startswith("mqtts://127.0.0.3:")
     _serve(machine, "second")
     second.start("collect", "--no-sensors")
     wait_until(lambda: _values(second) == {1: 1}, "the gateway has found the relay, and its reading has landed")
     assert gateway.json("config", "get", "relay.url")["value"].startswith("mqtts://127.0.0.2:"), "nobody told it"
+    (found,) = [each for each in gateway.findings() if each["check"] == "relay"]
+    assert (found["level"], f":{port}, which has the same authority" in found["line"]) == ("warning", True)
 
 
 def test_another_machine_becomes_the_hub_and_gateways_are_not_visited(

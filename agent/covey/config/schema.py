@@ -16,7 +16,7 @@ from covey.limits.actions import MAXIMUM_ACTIONS
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.mailbox import WAKE_HOOKS
 from covey.limits.pairing import MAXIMUM_RELAY_URL_BYTES
-from covey.limits.relay import COLLECTOR_SILENT_US, MAXIMUM_RELAYS
+from covey.limits.relay import COLLECTOR_SILENT_US, MAXIMUM_RELAY_ADDRESSES, MAXIMUM_RELAYS
 from covey.limits.settings import MAXIMUM_ALLOWED_SETTINGS
 from covey.limits.storage import OUTBOX_BYTES
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS, MAXIMUM_SERIES_RULES
@@ -85,6 +85,14 @@ class RelayConfig:
     allow_tls12: bool = _setting(False, "also allow TLS 1.2, for brokers without TLS 1.3", True, local=True)
     search: bool = _setting(
         True, "look on the local network for a relay with its own authority that does not answer", False, local=True
+    )
+    addresses: tuple[str, ...] = _setting(
+        (),
+        "further addresses of the first broker, tried in turn if it does not answer at its URL",
+        ("hub2.example.org:8883", "192.0.2.7:8883"),
+        "HOST:PORT, separated by commas unless written as TOML",
+        0,
+        MAXIMUM_RELAY_ADDRESSES,
     )
     also: tuple[str, ...] = _setting(
         (),

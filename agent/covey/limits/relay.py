@@ -53,3 +53,6 @@ RELAY_SEARCH_PLACES = 4
 
 RELAY_SEARCH_AUTHORITIES = 4
 """Authorities of a file for which one search asks: a relay has one, and a second while it is replaced."""
+
+MAXIMUM_RELAY_ADDRESSES = 4
+"""Further addresses of a relay: each that does not answer costs an attempt of ten seconds before the next search."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from covey.adapters.services import hint_for
 from covey.app.checks.findings import Examined, Level, Seen, error, ok, warning
-from covey.app.device.relay_access import relay_search
+from covey.app.device.relay_access import other_places
 from covey.app.loop.link_windows import RESTING
 from covey.app.loop.takeovers import CopySign, seen_cuts
 from covey.app.wording import budget_text, count, duration, size_text
@@ -23,6 +24,7 @@ from covey.errors import RelayError
 
 if TYPE_CHECKING:
     from covey.adapters.keys.relay_credential import RelayAccount
+    from covey.config.schema import RelayConfig
 
 
 def served_relay(device: Examined) -> Iterator[Seen]:
@@ -171,14 +173,26 @@ def relay(device: Examined) -> Iterator[Seen]:
         try:
             yield from _reached(account, device.clock.wall_us())
         except RelayError:
-            find = relay_search(account) if device.configuration.config.relay.search else None
-            if not (places := find() if find is not None else []):
+            url = _found_elsewhere(account, device.configuration.config.relay)
+            if not url:
                 raise
-            host, port = places[0]
             yield warning(
-                f"{account.name} does not answer; the agent uses {host}:{port}, a relay of the same authority",
-                f"to keep that: covey relay set mqtts://{host}:{port}",
+                f"{account.name} does not answer; the agent uses {url}, which has the same authority",
+                f"to keep that: covey relay set {url}",
             )
+
+
+def _found_elsewhere(account: RelayAccount, relay: RelayConfig) -> str:
+    """Return the URL of another place at which a relay answers; empty if there is none."""
+    from covey.adapters.broker.own_relay import connect
+
+    find = other_places(account, relay)
+    for host, port in find() if find is not None else []:
+        url = f"mqtts://[{host}]:{port}" if ":" in host else f"mqtts://{host}:{port}"
+        with suppress(RelayError):
+            connect(url, account.ca_file, account.client, allow_tls12=account.allow_tls12)
+            return url
+    return ""
 
 
 def _reached(account: RelayAccount, now_us: int) -> Iterator[Seen]:

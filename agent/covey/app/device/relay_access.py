@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covey.adapters.clock import PROGRAM_S
+from covey.app.device.addresses import host_and_port
 from covey.core.wire.topics import inbox_topic
 from covey.errors import ConfigurationError
 from covey.limits.link import SESSION_S
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from covey.adapters.mqtt.wire_meter import WireMeter
     from covey.adapters.state_folder import StateFolder
     from covey.app.device.device import Device
-    from covey.config.schema import Config, LinkConfig
+    from covey.config.schema import Config, LinkConfig, RelayConfig
     from covey.core.crypto import Identity
     from covey.core.link.connect_windows import ConnectSchedule
 
@@ -77,26 +78,35 @@ def make_relays(
             meter=meter,
             session_expiry_s=session_s,
             window=WINDOW if budget is None else budget.deliveries,
-            find=relay_search(account) if config.relay.search else None,
+            find=other_places(account, config.relay),
         )
         for account in accounts(folder, config)
     ]
 
 
-def relay_search(account: RelayAccount) -> Callable[[], list[Place]] | None:
-    """Return what finds a relay on the local network; None where its certificate does not have an authority of its own.
+def other_places(account: RelayAccount, relay: RelayConfig) -> Callable[[], list[Place]] | None:
+    """Return what names other places of a relay that does not answer at its URL; None where there are none.
 
-    Without such an authority an answer could come from any server that has a certificate for the name in the URL.
+    These are the first relay's `relay.addresses`; and what answers on the local network (`relay.search`), where the
+    relay's certificate has an authority of its own. At each of them TLS checks the name in the URL.
+
+    Raises:
+        ConfigurationError: an address is not one.
     """
-    authorities = account.ca_file
-    if authorities is None or not account.url.startswith("mqtts:"):
+    if not account.url.startswith("mqtts:"):
+        return None
+    named = [host_and_port(each, "relay.addresses") for each in relay.addresses if account.url == relay.url]
+    authorities = account.ca_file if relay.search else None
+    if not named and authorities is None:
         return None
 
     def find() -> list[Place]:
+        if authorities is None:
+            return named
         from covey.adapters.lan.relay_search import find_relays
         from covey.adapters.own_addresses import asking_addresses
 
-        return find_relays(authorities, asking_addresses)
+        return [*named, *find_relays(authorities, asking_addresses)]
 
     return find
 
