@@ -39,6 +39,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / done.stdout.split()[-1]
 
 
+@pytest.fixture(scope="module")
+def first(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A slot with the old version, to be copied: building one takes as long as an update."""
+    folder = tmp_path_factory.mktemp("first")
+    environment = folder / "slot"
+    venv.create(environment, with_pip=False)
+    [packages] = environment.glob("lib/python*/site-packages")
+    [ours] = [each for each in sys.path if each.endswith("site-packages")]
+    (packages / "further.pth").write_text(f"{ours}\n")
+    pip = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--ignore-installed")
+    subprocess.run([environment / "bin" / "python", *pip, str(_version(wheel, _OLD, folder))], check=True)
+    return environment
+
+
 def _version(wheel: Path, version: str, target: Path, changed: Mapping[str, bytes] | None = None) -> Path:
     """Write a wheel once more as one of another version, with some files changed; return it."""
     before = wheel.name.split("-")[1]
@@ -65,16 +79,12 @@ class Slotted(Gateway):
     """A device whose agent runs from a slot, as its service manager starts it."""
 
     def lay_out(self, first: Path) -> None:
-        """Make the folder with the slots, of which the first one holds this wheel."""
+        """Make the folder with the slots, of which the first one is a copy of this one."""
         self.slots = self.state.parent / f"{self.name}-slots"
         self.slots.mkdir()
-        environment = self.slots / "a"
-        venv.create(environment, with_pip=False)
-        [packages] = environment.glob("lib/python*/site-packages")
-        [ours] = [each for each in sys.path if each.endswith("site-packages")]
-        (packages / "further.pth").write_text(f"{ours}\n")
-        pip = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--ignore-installed", str(first))
-        subprocess.run([environment / "bin" / "python", *pip], check=True)
+        shutil.copytree(first, self.slots / "a", symlinks=True)
+        program = self.slots / "a" / "bin" / "covey"
+        program.write_text(program.read_text().replace(str(first), str(self.slots / "a")))
         (self.slots / "current").symlink_to("a")
         launch = self.slots / "launch"
         launch.write_text(shipped_files.read("systemd/launch"))
@@ -103,15 +113,14 @@ class Slotted(Gateway):
 class Site(Fleet):
     """Devices with slots, and who tells them to update."""
 
-    def __init__(self, broker: Broker, folder: Path, wheel: Path, names: tuple[str, ...] = ("shed",)) -> None:
+    def __init__(self, broker: Broker, folder: Path, wheel: Path, first: Path, names: tuple[str, ...]) -> None:
         self.slotted = [Slotted(folder, name, broker) for name in names]
         self.shed = self.slotted[0]
         made = iter([Gateway(folder, "hub", broker), *self.slotted])
         super().__init__(lambda _name: next(made), folder, names)
         self._wheel, self._wheels = wheel, folder
-        old = _version(wheel, _OLD, folder)
         for each in self.slotted:
-            each.lay_out(old)
+            each.lay_out(first)
             self.define(each, "covey", "installer", "covey", f"--slots={each.slots}", ends="agent")
         self.start()
 
@@ -149,11 +158,11 @@ class Site(Fleet):
 
 
 @pytest.fixture
-def new_site(broker: Broker, tmp_path: Path, wheel: Path) -> Iterator[Callable[..., Site]]:
+def new_site(broker: Broker, tmp_path: Path, wheel: Path, first: Path) -> Iterator[Callable[..., Site]]:
     made: list[Site] = []
 
     def make(*names: str) -> Site:
-        made.append(Site(broker, tmp_path, wheel, names or ("shed",)))
+        made.append(Site(broker, tmp_path, wheel, first, names or ("shed",)))
         return made[-1]
 
     yield make
