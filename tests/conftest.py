@@ -46,7 +46,7 @@ _QUICK_CPU_S = 0.5
 """Processor time of a quick test, five times what the slowest takes on a usual machine."""
 
 _QUICK_WAIT_S = 1.0
-_SHARES_WORK = ("meta", "sim")
+_SHARES_WORK = ("meta", "rules", "sim")
 """Whichever test comes first there does what all need (parse the sources), or as much as the number of seeds says."""
 
 _STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.spawn", "os.system"}

@@ -25,6 +25,9 @@ _UNNUMBERED = {"History: Which of them count", "History: Writing", "History: Spr
 _PROMISES = {
     "Shares",
     "Vote shares",
+    "Envelopes",
+    "Heads 8",
+    "Rotation",
     "Windows",
     "Connect windows",
     "Link budget",
