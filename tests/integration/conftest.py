@@ -6,6 +6,7 @@ that share a fixture stay together; the longest begin first, so that no worker i
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -39,6 +40,8 @@ _SHARES = re.compile(r'scope="module"|\b(?:browser|s3_server)\b')
 
 _LOG_CHARACTERS = 4_000
 """Of each log, its end."""
+
+os.environ["DPKG_DEB_COMPRESSOR_LEVEL"] = "0"  # packages for one test: better compression takes six seconds for each
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
