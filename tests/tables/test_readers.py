@@ -134,6 +134,7 @@ def test_the_shell_sees_what_came_since(
     assert shown.err.startswith("error: Parser Error")
 
 
+@pytest.mark.slow
 def test_plain_parquet_for_who_wants_it(tables: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "plain"
     assert main(["export", tables, str(folder)]) == 0

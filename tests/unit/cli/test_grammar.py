@@ -40,6 +40,7 @@ def test_the_first_screen_is_one_screen() -> None:
     assert covey("--version").stdout.startswith("covey ")
 
 
+@pytest.mark.slow
 def test_every_command_is_in_the_list_of_all() -> None:
     shown = covey("help", "all").stdout
     for command in commands():
@@ -56,6 +57,7 @@ def test_help_explains_the_words_of_the_output() -> None:
     assert all(len(line) <= 90 for line in shown.splitlines())
 
 
+@pytest.mark.slow
 def test_help_explains_a_command_and_an_action() -> None:
     assert covey("help", "group") == covey("group", "--help")
     assert covey("help", "group", "ban") == covey("group", "ban", "--help")
@@ -192,5 +194,6 @@ def test_numbers_agree_with_what_they_count() -> None:
     assert count(2, "copy", "copies") == "2 copies"
 
 
+@pytest.mark.slow
 def test_main_never_ends_the_process() -> None:
     assert [main(["--version"]), main(["--help"]), main(["nonsense"])] == [0, 0, 2]

@@ -129,6 +129,7 @@ def test_a_group_whose_manifests_forked_lets_a_device_in_again(tmp_path: Path, i
     assert all(_believed(second, group_id) == _believed(member, group_id) for member in members)
 
 
+@pytest.mark.slow
 def test_older_messages_may_arrive_instead_of_the_answer(tmp_path: Path) -> None:
     ann, ben, before = Device("ann", tmp_path), Device("ben", tmp_path), Device("collector", tmp_path, collects=True)
     group_id = found(ann, ben, before)

@@ -42,6 +42,7 @@ def test_a_gateway_is_not_made_a_collector_by_mistake(device: Here) -> None:
         found_collectors_group(opened)
 
 
+@pytest.mark.slow
 def test_a_renamed_device_has_one_name(device: Here) -> None:
     device.ok("group", "create")
     device.ok("group", "profile", "--label", "orchard")

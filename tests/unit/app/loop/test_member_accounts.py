@@ -248,6 +248,7 @@ def test_the_accounts_of_members_and_those_made_by_hand_stay(hub: _Hub, tmp_path
     assert hub.lets_in(hub.device.key.hex(), own)
 
 
+@pytest.mark.slow
 def test_a_fleet_ca_revokes_the_certificates_of_former_members(hub: _Hub, tmp_path: Path) -> None:
     other = Device("other", tmp_path)
     group_id = found(hub.device, hub.gate, other)

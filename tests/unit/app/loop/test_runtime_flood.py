@@ -72,6 +72,7 @@ def test_drops_of_the_same_minute_are_logged_together(agent: Agent) -> None:
     assert "39 more" in rest
 
 
+@pytest.mark.slow
 def test_a_thousand_strangers_write_no_thousand_lines(agent: Agent) -> None:
     agent.said.clear()
     agent.turn(*(_junk(agent, identity(f"stranger {number}"), 1) for number in range(200)))

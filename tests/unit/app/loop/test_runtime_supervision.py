@@ -146,6 +146,7 @@ def test_silence_reveals_a_relay_that_accepts_nothing(world: _World) -> None:
     assert not world.pass_time(20)
 
 
+@pytest.mark.slow
 def test_a_relay_that_releases_now_and_then_moves(world: _World) -> None:
     world.relay.refuses = PublishRefusal.WINDOW_FULL
     assert world.pass_time(1, UP)

@@ -220,6 +220,7 @@ def test_a_command_is_done_once_and_reported_once(fleet: Fleet) -> None:
     assert (record.result.exit, record.result.output) == (0, b""), "what it wrote is kept by whoever gave it"
 
 
+@pytest.mark.slow
 def test_collectors_are_to_know_too_and_boards_and_others_are_not(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path)
     cleo, dan = Device("cleo", tmp_path, collects=True), Device("dan", tmp_path)

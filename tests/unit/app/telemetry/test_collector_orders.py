@@ -67,6 +67,7 @@ def test_orders_from_before_the_collector_began_land(site: Site) -> None:
     assert site.records() == [order.raw for order in orders]
 
 
+@pytest.mark.slow
 def test_a_landing_that_is_full_takes_orders_later(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     orders = [_order(site, "x" * 500) for _ in range(6)]
     monkeypatch.setattr("covey.adapters.sqlite.link.landing.LANDING_BYTES", 2_000)

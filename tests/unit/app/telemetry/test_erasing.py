@@ -95,6 +95,7 @@ def _erased_numbers(site: Site) -> dict[bytes, list[tuple[int, int]]]:
     return found
 
 
+@pytest.mark.slow
 def test_after_an_erasure_no_object_holds_the_devices_messages(site: _TwoSenders) -> None:
     site.land_both(4)
     _compact(site)

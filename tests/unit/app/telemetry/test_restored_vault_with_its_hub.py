@@ -78,6 +78,7 @@ def _settle(site: Site) -> None:
         site.land()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [1, 3, 40])
 def test_a_reader_that_is_ahead_of_a_restored_hub_reads_what_it_lands_from_then_on(site: Site, lost: int) -> None:
     reader = Reader(site)

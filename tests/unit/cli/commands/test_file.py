@@ -63,6 +63,7 @@ def test_an_export_that_is_ended_leaves_nothing_on_the_stick(
     here.ok("file", "export", "one", str(stick))
 
 
+@pytest.mark.slow
 def test_an_import_that_is_ended_takes_nothing(here: Here, interrupted: list[str], tmp_path: Path) -> None:
     interrupted += ["one"]
     here.ok("file", "export", "one", str(tmp_path / "sealed"))
@@ -72,6 +73,7 @@ def test_an_import_that_is_ended_takes_nothing(here: Here, interrupted: list[str
     assert [each["state"] for each in here.json("file", "list") if each["name"] == "one"] == ["offered"]
 
 
+@pytest.mark.slow
 def test_each_step_that_takes_its_time_is_shown(here: Here, shown: list[str], tmp_path: Path) -> None:
     (tmp_path / "three").write_bytes(b"one" * 1_001)
     here.ok("file", "put", str(tmp_path / "three"), "--base", "one")
@@ -114,6 +116,7 @@ def _whole(here: Here) -> set[str]:
     return {each["name"] for each in here.json("file", "list") if each["state"] == "here"} - {"one", "two"}
 
 
+@pytest.mark.slow
 def test_the_least_recently_used_unpinned_file_makes_room(full: Here, tmp_path: Path) -> None:
     (tmp_path / "newer").write_bytes(bytes(200_000))
     full.ok("file", "put", str(tmp_path / "newer"), "--no-pin")
@@ -123,6 +126,7 @@ def test_the_least_recently_used_unpinned_file_makes_room(full: Here, tmp_path: 
     assert _whole(full) == {"large 1", "newest"}
 
 
+@pytest.mark.slow
 def test_a_refused_file_evicts_no_other(full: Here, tmp_path: Path) -> None:
     (tmp_path / "huge").write_bytes(bytes(800_000))
     assert "content.maximum_mb" in full.fails("file", "put", str(tmp_path / "huge"), code=1)

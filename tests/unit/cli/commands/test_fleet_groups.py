@@ -56,6 +56,7 @@ def _fleet(kim: Here) -> dict[str, tuple[bool, str]]:
     return {each["group_id"]: (each["fleet"], each["why"]) for each in kim.json("group", "list") if each["operator"]}
 
 
+@pytest.mark.slow
 def test_a_group_that_others_created_gets_no_order_for_the_fleet_until_a_person_adds_it(
     kim: Here, mallory: str
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_group_that_others_created_gets_no_order_for_the_fleet_until_a_person_
     assert kim.json(*words)["groups"] == [mallory]
 
 
+@pytest.mark.slow
 def test_where_no_group_belongs_to_the_fleet_the_command_says_how_to_add_one(kim: Here, mallory: str) -> None:
     for group in _fleet(kim):
         kim.ok("group", "remove-from-fleet", "--group", group)
@@ -84,12 +86,14 @@ def test_where_no_group_belongs_to_the_fleet_the_command_says_how_to_add_one(kim
     assert mallory[:8] in kim.fails("order", "run", "greet", code=1)
 
 
+@pytest.mark.slow
 def test_a_public_group_cannot_be_added(kim: Here) -> None:
     public = kim.json("group", "create", "--mode", "public")["group_id"]
     assert "anyone can join it" in kim.fails("group", "add-to-fleet", "--group", public, code=2)
     assert not next(each for each in kim.json("group", "list") if each["group_id"] == public)["fleet"]
 
 
+@pytest.mark.slow
 def test_a_group_is_not_of_the_fleet_while_its_first_manifest_is_missing(tmp_path: Path, kim: Here) -> None:
     other = Here(tmp_path, "lee")
     group = other.json("group", "create")["group_id"]
@@ -99,6 +103,7 @@ def test_a_group_is_not_of_the_fleet_while_its_first_manifest_is_missing(tmp_pat
     assert _fleet(kim)[group] == (False, "its creator is not known here yet")
 
 
+@pytest.mark.slow
 def test_groups_stay_in_the_fleet_when_the_device_that_created_them_is_retired(tmp_path: Path) -> None:
     fleet = OperatedFleet(tmp_path, groups=2, devices=1)
     assert fleet.phone is not None

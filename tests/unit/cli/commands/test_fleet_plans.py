@@ -96,6 +96,7 @@ def _written(kim: Here) -> list[int]:
         return [opened.store.operations.count(each.group_id) for each in opened.node.groups.joined()]
 
 
+@pytest.mark.slow
 def test_a_setting_for_a_label_goes_to_the_groups_that_have_it(kim: Here) -> None:
     given = kim.json("setting", "set", "app.mode", "eco", "--fleet", "--for", "label:shed")
     assert (given["devices"], len(given["groups"])) == (2, 2), "Lee is in two groups, and counts once"
@@ -110,6 +111,7 @@ def test_a_setting_for_a_label_goes_to_the_groups_that_have_it(kim: Here) -> Non
     assert "no operator has set" in kim.fails("setting", "unset", "app.other", "--fleet", code=1)
 
 
+@pytest.mark.slow
 def test_nobody_is_asked_where_there_is_no_terminal(kim: Here) -> None:
     for words in (("setting", "set", "app.mode", "eco"), ("order", "run", "greet"), ("history", "post", "hello")):
         refusal = kim.fails(*words, code=1)
@@ -119,6 +121,7 @@ def test_nobody_is_asked_where_there_is_no_terminal(kim: Here) -> None:
     assert "exclude each other" in refusal
 
 
+@pytest.mark.slow
 def test_a_command_runs_once_on_a_device_of_two_groups(kim: Here) -> None:
     groups = _shared(kim)
     by_member = {group: kim.json("group", "show", "--group", group)["members"] for group in groups}
@@ -143,6 +146,7 @@ def test_a_command_runs_once_on_a_device_of_two_groups(kim: Here) -> None:
     assert kim.covey("order", "show", plan, "--wait", "--timeout", "1").code == 3, "one allows no orders"
 
 
+@pytest.mark.slow
 def test_nothing_is_written_if_the_last_write_of_a_plan_fails(kim: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     before, write, calls = _written(kim), History.write, 0
 
@@ -171,6 +175,7 @@ def test_a_plan_needs_a_group_of_own_devices(tmp_path: Path) -> None:
     assert _written(kim) == before
 
 
+@pytest.mark.slow
 def test_a_note_and_a_removal_are_plans_too(kim: Here) -> None:
     assert len(kim.json("history", "post", "hello", "--fleet")["notes"]) == 3
     removed = kim.json("group", "remove", LEE.signing_public.hex()[:12], "--fleet", "--yes")
@@ -189,6 +194,7 @@ def _plans(kim: Here) -> list[str]:
     return [each["text"] for each in log]
 
 
+@pytest.mark.slow
 def test_one_approval_signs_all_operations_of_a_plan(kim: Here) -> None:
     key = kim.json("key", "show")["signing_key"]
     kim.ok("config", "set", "operations.operators", f"{key},{key_text('sign', LEE.signing_public)}")
@@ -209,6 +215,7 @@ def _command(action: str, once: int, *devices: Identity) -> CommandOrder:
     return CommandOrder(selector if devices else Selector(SelectorKind.ALL), action, {}, once.to_bytes(16, "big"))
 
 
+@pytest.mark.slow
 def test_a_plan_cannot_be_taken_for_an_order_whose_id_begins_alike(kim: Here) -> None:
     _operators(kim, 2, LEE, MAX)
     group = _lees(kim)[0]
@@ -231,6 +238,7 @@ def test_a_plan_cannot_be_taken_for_an_order_whose_id_begins_alike(kim: Here) ->
     assert approved["id"] == order
 
 
+@pytest.mark.slow
 def test_an_approver_sees_what_each_order_of_a_plan_says(kim: Here) -> None:
     """The operations of a plan that name devices one by one have the same id, whatever devices they name."""
     _operators(kim, 2, LEE)
@@ -244,6 +252,7 @@ def test_an_approver_sees_what_each_order_of_a_plan_says(kim: Here) -> None:
     assert kim.json("order", "show", row["id"])["order"]["text"] == row["text"]
 
 
+@pytest.mark.slow
 def test_an_order_that_is_void_in_one_group_stops_no_other_of_its_plan(kim: Here) -> None:
     """A member of one group removes the author; the plan's orders for other groups are approved and shown."""
     _operators(kim, 2, LEE)
@@ -268,6 +277,7 @@ def test_an_order_that_is_void_in_one_group_stops_no_other_of_its_plan(kim: Here
     assert sorted(shown["groups"]) == sorted([groups[0], third])
 
 
+@pytest.mark.slow
 def test_orders_of_a_member_that_is_no_operator_are_no_plan(kim: Here) -> None:
     _operators(kim, 1)
     for group in _lees(kim):
@@ -304,6 +314,7 @@ def test_odd_words_end_with_an_error_and_a_hint(kim: Here) -> None:
         assert ended.code in {0, 3} or ("error: " in ended.stderr and "hint: " in ended.stderr), (words, ended)
 
 
+@pytest.mark.slow
 def test_a_state_that_cannot_be_written_ends_with_an_error_and_a_hint(kim: Here, tmp_path: Path) -> None:
     kim.ok("status")
     link, nowhere = tmp_path / "link", tmp_path / "nowhere"
@@ -320,6 +331,7 @@ def test_a_state_that_cannot_be_written_ends_with_an_error_and_a_hint(kim: Here,
             assert "hint: " in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_fleet_has_no_public_group(kim: Here) -> None:
     public = kim.json("group", "create", "--mode", "public")["group_id"]
     _add(kim, public, LEE, "shed")
@@ -328,6 +340,7 @@ def test_a_fleet_has_no_public_group(kim: Here) -> None:
     assert len(given["groups"]) == 2
 
 
+@pytest.mark.slow
 def test_a_device_gets_into_the_group_of_own_devices_by_own_link_alone(kim: Here) -> None:
     with open_device(find_state(str(kim.state))) as opened:
         personal = next(each.group_id.hex() for each in opened.node.groups.joined() if each.mode.name == "PERSONAL")

@@ -83,6 +83,7 @@ def test_labels_come_from_a_file(hub: Here, files: Path, tmp_path: Path) -> None
     }
 
 
+@pytest.mark.slow
 def test_one_is_taken_back_by_its_label_or_id_and_all_at_once(hub: Here, files: Path) -> None:
     hub.ok("invite", "--batch", "4", "-o", str(files))
     shown = [json.loads(line) for line in hub.ok("invite", "--list", "--json").splitlines()]
@@ -125,6 +126,7 @@ def test_no_authority_no_account(hub: Here, files: Path) -> None:
     assert (found.credential, found.invite.rendezvous) == ("", None)
 
 
+@pytest.mark.slow
 def test_a_device_with_an_account_asks_at_once_and_is_called_what_the_file_says(
     hub: Here, files: Path, tmp_path: Path
 ) -> None:
@@ -137,6 +139,7 @@ def test_a_device_with_an_account_asks_at_once_and_is_called_what_the_file_says(
     assert covey("config", "get", *state, "label").stdout.strip() == "gateway-1"
 
 
+@pytest.mark.slow
 def test_an_invite_file_names_the_operators_and_the_actions_they_may_order(
     hub: Here, files: Path, tmp_path: Path
 ) -> None:
@@ -152,6 +155,7 @@ def test_an_invite_file_names_the_operators_and_the_actions_they_may_order(
         assert commands == (["restart-agent", "read-now"] if obeyed else [])
 
 
+@pytest.mark.slow
 def test_a_hub_that_invites_obeying_devices_learns_to_approve_itself(hub: Here, files: Path, tmp_path: Path) -> None:
     hub.ok("relay", "set", _NOWHERE)
     key = hub.json("key", "show")["signing_key"]
@@ -224,6 +228,7 @@ def _groups_of(files: Path) -> dict[str, str]:
     return {each.label: each.invite.group_id.hex() for each in found}
 
 
+@pytest.mark.slow
 def test_newcomers_to_the_fleet_join_the_group_with_the_most_room(hub: Here, files: Path) -> None:
     small = hub.json("group", "create")["group_id"]
     (large,) = (each["group_id"] for each in hub.json("group", "list") if each["group_id"] != small)
@@ -251,6 +256,7 @@ def test_a_batch_is_divided_where_no_group_has_room_for_all(hub: Here, files: Pa
     assert "which group?" in refused(hub, "--batch", "1", "-o", str(tmp_path / "more"))
 
 
+@pytest.mark.slow
 def test_the_fleet_has_no_groups_of_others(hub: Here, tmp_path: Path) -> None:
     other = Here(tmp_path, "other")
     keys = other.json("key", "show")

@@ -49,6 +49,7 @@ def test_a_note_reaches_every_member_and_its_author_sees_it(  # accepts: 003.02,
     assert HistoryGrew(group_id, ann.key, 1) in ben.events()
 
 
+@pytest.mark.slow
 def test_an_author_in_a_losing_branch_continues_writing(make: Make) -> None:
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)

@@ -23,6 +23,7 @@ from tests.stolen import Stolen, acknowledge, meet, members_of, queued, remove, 
 _HOUR_S = 3_600
 
 
+@pytest.mark.slow
 def test_any_member_tells_a_device_of_its_removal(make: Make) -> None:
     """Whoever removed it tells it; but that one's state may be lost, or an earlier one restored."""
     world = Stolen(make)

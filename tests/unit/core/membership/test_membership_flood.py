@@ -151,6 +151,7 @@ def test_void_rivals_that_came_in_other_orders_are_the_same_ones_in_the_end(make
         assert _members(device, group_id) == {ann.key, ben.key}
 
 
+@pytest.mark.slow
 def test_more_heads_than_one_may_follow_do_not_leave_the_removal_out(make: Make) -> None:
     """Of a removed device and of such as it has made up, all newer than its removal (seed 7311484)."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")

@@ -312,6 +312,7 @@ def test_a_collector_tells_the_boards_that_seal_for_it(tmp_path: Path) -> None:
     assert control_waits(collector.store.outbox), "the old key stays until the board has answered"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rotated", ["the restored device", "the others", "everybody"])
 def test_a_device_that_is_restored_from_before_a_rotation_reaches_the_others(
     make: Make, tmp_path: Path, ann: Rotating, rotated: str
@@ -362,6 +363,7 @@ def test_a_device_whose_keys_alone_are_of_before_a_rotation_tells_the_one_that_i
     assert ann.listed_by(ben, group_id) == ann.identity.noise_public
 
 
+@pytest.mark.slow
 def test_two_devices_with_one_identity_do_not_answer_each_other_without_end(make: Make, ann: Rotating) -> None:
     """Ann's keys are an old copy, and whoever holds the new ones tells them again each time."""
     ben = make("ben")

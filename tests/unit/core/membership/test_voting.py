@@ -69,6 +69,7 @@ def test_a_vote_that_comes_again_is_one_event(group: Group) -> None:
     assert len(_votes(ann, 0)) == 1
 
 
+@pytest.mark.slow
 def test_open_votes_are_listed_until_they_decide(group: Group) -> None:
     group_id, ann, ben, _, dan = group
     manifest = ann.node.groups.group(GroupId(group_id))
@@ -120,6 +121,7 @@ def test_votes_to_keep_somebody_out_decide_where_a_branch_that_lost_is_of_a_late
     assert ben.node.groups.group(group_id).ban(stranger) is not None
 
 
+@pytest.mark.slow
 def test_a_vote_counts_only_as_the_rules_say(group: Group) -> None:  # accepts: 003.34, 003.36
     group_id, ann, ben, cem, dan = group
     assert _cast(dan, ann, GroupId(group_id), ben, 2) == [], "by no admin yet, as far as ann knows: it waits"
@@ -135,6 +137,7 @@ def test_a_vote_counts_only_as_the_rules_say(group: Group) -> None:  # accepts: 
     assert len(ann.store.votes.of_group(GroupId(group_id))) == 1
 
 
+@pytest.mark.slow
 def test_the_target_is_not_told_and_two_of_three_decide(group: Group) -> None:  # accepts: 003.34, 003.35, 003.37
     group_id, ann, ben, cem, dan = group
     with ben.store.transaction():
@@ -178,6 +181,7 @@ def test_votes_that_cross_decide(group: Group, ends: bool) -> None:  # accepts: 
     assert [device.store.votes.of_group(GroupId(group_id)) for device in (ann, ben)] == [[], []]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("voter", "target", "reason"),
     [("dan", "ann", "only an admin"), ("ann", "ann", "vote on itself"), ("ann", "nobody", "no such member")],
@@ -237,6 +241,7 @@ def _decide(group_id: GroupId, action: Action, target: DeviceKey, voters: tuple[
         carry(*all_of[1:])
 
 
+@pytest.mark.slow
 def test_admins_keep_a_device_out_that_is_no_member(group: Group, tmp_path: Path) -> None:  # accepts: 003.43
     name, ann, ben, cem, dan = group
     group_id, eve = GroupId(name), Device("eve", tmp_path)

@@ -127,6 +127,7 @@ def test_a_group_of_own_devices_alone_is_erased_before_any_of_these_has_heard_of
     assert has_nothing_of(phone, fleet)
 
 
+@pytest.mark.slow
 def test_a_destroyed_group_keeps_no_queued_messages(make: Make) -> None:
     laptop, phone, other = make("laptop"), make("phone"), make("other")
     linked(laptop, phone)

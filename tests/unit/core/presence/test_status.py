@@ -254,6 +254,7 @@ def test_a_status_refused_by_a_full_disk_is_written_later(pair: Pair) -> None:
     assert pair.condition() == "online"
 
 
+@pytest.mark.slow
 def test_the_counter_rises_through_restarts_and_a_clock_that_falls_back(pair: Pair) -> None:
     ann = pair.ann
     used = [ann.up().connection]

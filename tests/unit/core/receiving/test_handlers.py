@@ -99,6 +99,7 @@ def _destroy(device: Device, group_id: GroupId) -> None:
         device.node.actions.destroy(group_id, device.now)
 
 
+@pytest.mark.slow
 def test_a_destruction_is_obeyed_where_a_later_epoch_has_begun(make: Make) -> None:  # accepts: 000.22
     ann, ben, cem, dan, eve = (make(name) for name in ("ann", "ben", "cem", "dan", "eve"))
     group_id = found(ann, ben, cem, dan)

@@ -182,6 +182,7 @@ def test_a_long_queue_for_somebody_else_is_looked_through_once(world: World) -> 
     assert world.first.key in world.ann.store.outbox.recipients_of_batches()
 
 
+@pytest.mark.slow
 def test_nothing_is_looked_through_for_a_collector_while_there_is_none(world: World) -> None:
     world.publish(*(b"%d" % number for number in range(30)))
     world.remove(world.second, world.ann)

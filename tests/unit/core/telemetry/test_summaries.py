@@ -82,6 +82,7 @@ def test_thinning_twice_is_thinning_once() -> None:
     assert coarser.summary().readings == 40 * 120
 
 
+@pytest.mark.slow
 def test_sums_of_decimals_are_exact_at_any_mixture_of_scales() -> None:
     values = [0.1] * 1000 + [2.25, -7.0, 0.000000001]
     summary = _summary(*[_batch([(place, "t", value)]) for place, value in enumerate(values)])

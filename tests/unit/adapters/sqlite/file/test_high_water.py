@@ -109,6 +109,7 @@ def test_lost_commits_are_reported_once(pair: tuple[DurableDevice, DurableDevice
     assert len(ann.fall_backs) == 1
 
 
+@pytest.mark.slow
 def test_a_disk_may_lose_the_same_commits_again_and_the_one_that_noted_it(
     pair: tuple[DurableDevice, DurableDevice, GroupId],
 ) -> None:
@@ -183,6 +184,7 @@ def test_lost_batches_are_reported_with_their_numbers(tmp_path: Path) -> None:
     collector.stop()
 
 
+@pytest.mark.slow
 def test_a_recipient_known_only_to_a_lost_commit_is_notified_when_the_group_returns(tmp_path: Path) -> None:
     """Ann's database knows neither the message nor the recipient; the group's other members do."""
     ann, ben, cid = (DurableDevice(name, tmp_path) for name in ("ann", "ben", "cid"))
