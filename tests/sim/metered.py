@@ -38,6 +38,7 @@ from covey.core.link.connect_windows import ConnectSchedule, ConnectWindows, con
 from covey.core.link.costs import READINGS, month_begins, month_ends, month_of
 from covey.core.link.queued import Lane
 from covey.core.link.sealer import Outgoing
+from covey.core.link.send_window import SendLink, Waiting
 from covey.core.node import Node, purpose_of
 from covey.core.now import Now
 from covey.core.orders.selector import EVERYBODY
@@ -606,8 +607,8 @@ class MeteredDevice(Device):
         for recipient in self.store.outbox.recipients():
             for lane in lanes or (Lane.CONTROL, Lane.ALARM):
                 link = windows._of_lane(lane).get((recipient, lane))
-                if link is not None and link.retries:
-                    continue
+                if link is not None and (link.retries or _is_full(link)):
+                    continue  # it waits for an answer, not for what goes meanwhile
                 for place, raw in self.store.outbox.queued(recipient, Place(0), 8, 100_000, lane=lane):
                     entry = None if link is None else link._window.get(place)
                     waits = link is None or entry is None or not entry.sends
@@ -636,6 +637,11 @@ class MeteredDevice(Device):
         if now_us - link._connected_us > 10 * SECOND:
             waits = self.waits_urgently(Lane.CONTROL, Lane.ALARM, Lane.HISTORY)
             check(not waits, f"a window of {self.name} ends before something urgent has gone: {waits}")
+
+
+def _is_full(link: SendLink) -> bool:
+    """Say whether as much is in flight as may be without an answer."""
+    return sum(not isinstance(each.state, Waiting) for each in link._window.values()) >= link._allowed
 
 
 def is_order(raw: bytes) -> bool:

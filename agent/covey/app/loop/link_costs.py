@@ -1,7 +1,8 @@
 """Counts what the link to the relays costs, and keeps it (`core/link/costs.py`).
 
-The ledger is noted when little of what was granted is left, every ten minutes while it changes, and at the end. So a
-power cut loses no byte, and a commit is rare. What a connection costs is granted before it opens.
+The ledger is noted when little of what was granted is left, every ten minutes while it changes, when another day
+begins, and at the end. So a power cut loses no byte, and a commit is rare. With a budget, what a connection or a
+message costs is granted before it opens or goes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from covey.core.link.reported_cost import own_cost
 from covey.limits.link import (
     BUDGET_GRANTED_BYTES,
     BUDGET_GRANTED_PART,
+    DELIVERY_BYTES,
     GRANTED_BYTES,
     GRANTED_PART,
     NOTED_BYTES,
@@ -34,25 +36,31 @@ if TYPE_CHECKING:
 _CONDITION = "link cost"
 _CARRYING_BYTES = 300
 """Topic, TLS record, headers, and the relay's answer with its own, at most: over IPv6, and without a topic alias."""
+_ARRIVING_BYTES = 180
+"""Topic, TLS record and headers of a delivery. It was on the wire before, but perhaps nobody has looked since."""
 _ANSWERING_BYTES = 170
-"""The answer to a delivery with its headers, and their acknowledgement. The delivery was on the wire before."""
+"""The answer to a delivery with its headers, and their acknowledgement."""
 _SEEN_US = 500_000
 """After the first connection: by then those to other relays are open, too, or cannot be opened now."""
 _STILL_US = 2_000_000
 """What was handed over so long ago is on the wire, or was lost with a connection."""
+_LOOKED_US = 250_000
+"""By then somebody has looked at a connection that has brought something, and the answer has gone."""
 _ENDING_BYTES = 2_000
 """The last beat and the end of the connections come after the last note."""
 
 
 @dataclass(slots=True)
 class _Unseen:
-    """Envelopes that were sent or received in one turn."""
+    """Envelopes that were sent, or received, in one turn."""
 
     at_us: int
     envelopes: int
     """Their bytes."""
     left: int
     """What is still to come on the wire for them."""
+    came: bool
+    """Whether they were received, and so are on the wire already."""
 
 
 def noted_costs(store: SqliteStore, now: Now) -> CostLedger:
@@ -86,6 +94,8 @@ class LinkCosts:
         """The node's."""
         self._unseen = deque[_Unseen]()
         """What is still to come on the wire, oldest first."""
+        self._early = 0
+        """What was seen on the wire and belongs to no envelope that is known: of deliveries, most likely."""
         self._moved_us = now.monotonic_us
         self._prepaid = 0
         """What connections are expected to cost to open and have not yet; 0 once they are open."""
@@ -98,6 +108,7 @@ class LinkCosts:
     def turn(self, node: Node, now: Now) -> int | None:
         """Count once a second, with a budget at each turn."""
         if now.monotonic_us >= self._look_us or self._budget is not None:
+            day = self._ledger.day
             self._count(node, now)
             if now.monotonic_us >= self._look_us:
                 self._look_us = now.monotonic_us + 1_000_000
@@ -105,12 +116,20 @@ class LinkCosts:
             grown = self._ledger.bytes_this_month - self._noted_bytes
             overdue = now.monotonic_us >= self._noted_us + NOTED_US and abs(grown) >= NOTED_BYTES
             self._see_connection(node, now)
-            chunk = max(GRANTED_BYTES, self._ledger.bytes_this_month // GRANTED_PART)
-            if self._budget is not None:
-                chunk = min(chunk, max(BUDGET_GRANTED_BYTES, self._budget.bytes_a_day // BUDGET_GRANTED_PART))
-            if self._ledger.bytes_this_month + self._uncounted > self._ledger.granted - chunk // 4 or overdue:
-                self._note(now, self._uncounted + chunk)
+            used_up = self._ledger.bytes_this_month + self._uncounted > self._ledger.granted - self._chunk // 4
+            if used_up or overdue:
+                self._note(now, self._uncounted + self._chunk)
+            elif self._ledger.day != day:  # or a restart would begin it once more
+                self._note(now, self._ledger.granted - self._ledger.bytes_this_month)
         return None
+
+    @property
+    def _chunk(self) -> int:
+        """How much is granted at a time."""
+        chunk = max(GRANTED_BYTES, self._ledger.bytes_this_month // GRANTED_PART)
+        if self._budget is None:
+            return chunk
+        return min(chunk, max(BUDGET_GRANTED_BYTES, self._budget.bytes_a_day // BUDGET_GRANTED_PART))
 
     def opens(self, now: Now, connections: int = 1) -> None:
         """Grant what a window of so many connections costs, before it opens."""
@@ -125,9 +144,18 @@ class LinkCosts:
             self.opens(now, connections)
 
     def may_spend(self, kind: str, size: int, now: Now) -> bool:
-        """Say whether a message of a kind may go now, with what carries it: it waits otherwise."""
+        """Say whether a message of a kind may go now, with what carries it: it waits otherwise.
+
+        What may go is granted: a power cut in the midst of many messages hides none of them.
+        """
+        if self._budget is None:
+            return True
         more = self._prepaid + self._uncounted + size + _CARRYING_BYTES
-        return self._budget is None or self._budget.may_spend(kind, more, self._ledger, now)
+        if not self._budget.may_spend(kind, more, self._ledger, now):
+            return False
+        if self._ledger.bytes_this_month + more > self._ledger.granted:
+            self._note(now, more + self._chunk)
+        return True
 
     @property
     def _uncounted(self) -> int:
@@ -176,8 +204,7 @@ class LinkCosts:
         opening = min(self._prepaid, wire.total)  # what a connection costs comes before its envelopes
         self._prepaid -= opening
         if self._traffic.bytes:
-            sizes = self._traffic.bytes.total(), _to_come(self._traffic)
-            self._unseen.append(_Unseen(now.monotonic_us, *sizes))
+            self._expect(self._traffic, now)
         envelopes = self._traffic.take()
         self._ahead += envelopes.total() - wire.mqtt
         rest, self._ahead = max(0, -self._ahead), max(0, self._ahead)
@@ -186,6 +213,16 @@ class LinkCosts:
         self._ledger.add({MQTT: rest, TLS: wire.tls, TCP: wire.tcp})
         if self._budget is not None:
             self._meter.allow(self._budget.left(self._ledger))
+
+    def _expect(self, traffic: Traffic, now: Now) -> None:
+        """Await on the wire what was sent and received, but for deliveries that were seen before they were counted."""
+        if traffic.sent:
+            self._unseen.append(_Unseen(now.monotonic_us, traffic.sent_bytes, _going(traffic), came=False))
+        if traffic.received:
+            left, envelopes = _coming(traffic), traffic.bytes.total() - traffic.sent_bytes
+            early = min(self._early, left)
+            self._early -= early
+            self._unseen.append(_Unseen(now.monotonic_us, envelopes, left - early, came=True))
 
     def _see(self, seen_bytes: int, now: Now) -> None:
         """Forget what so many bytes on the wire have carried, and what has gone with less than is assumed at most."""
@@ -196,7 +233,13 @@ class LinkCosts:
             seen_bytes -= covered
             if not unseen[0].left:
                 unseen.popleft()
+        if self._budget is not None:
+            self._early = min(self._early + seen_bytes, self._budget.deliveries * DELIVERY_BYTES)
+        looked_us = now.monotonic_us - _LOOKED_US
+        unseen = self._unseen = deque(each for each in unseen if not each.came or each.at_us > looked_us)
         still = now.monotonic_us >= self._moved_us + _STILL_US
+        if still:
+            self._early = 0
         newer = sum(each.envelopes for each in unseen)
         while unseen:
             newer -= unseen[0].envelopes
@@ -214,7 +257,16 @@ class LinkCosts:
 
 
 def _to_come(traffic: Traffic) -> int:
-    """Return what is still to come on the wire for envelopes: those that were sent, with what carries them, and answers
-    to those that were received.
-    """
-    return traffic.sent_bytes + traffic.sent * _CARRYING_BYTES + traffic.received * _ANSWERING_BYTES
+    """Return what is still to come on the wire for envelopes, or to be seen there."""
+    return _going(traffic) + _coming(traffic)
+
+
+def _going(traffic: Traffic) -> int:
+    """Return what envelopes cost that were sent, with what carries them."""
+    return traffic.sent_bytes + traffic.sent * _CARRYING_BYTES
+
+
+def _coming(traffic: Traffic) -> int:
+    """Return what envelopes cost that were received, with what carries them and their answers."""
+    carrying = traffic.received * (_ARRIVING_BYTES + _ANSWERING_BYTES)
+    return traffic.bytes.total() - traffic.sent_bytes + carrying

@@ -9,6 +9,8 @@ Other processes of this device read when the next one begins (`NEXT_WINDOW`), an
 2. A window's cost is noted before it opens (`LinkCosts.opens`), and again before another attempt where a connection
    failed or was lost, so that power cuts do not hide connections.
 3. A window ends at once when nothing more may be spent.
+4. Windows that are passed over until midnight are none that others may wait for: relays keep copies, and collectors
+   await beats, until the first one that is paid for.
 """
 
 from __future__ import annotations
@@ -90,7 +92,7 @@ class LinkWindows:
             windows.turn(now, awaits_answer=awaits, busy=due and windows.is_open and self._busy())
         if self._costs.exhausted:
             windows.close()
-        node.state.presence.next_window_us = windows.next_us(now)
+        next_us = node.state.presence.next_window_us = self._next_us(now)
         if windows.is_open is not self._is_open:
             if windows.is_open:
                 self._costs.opens(now, len(self._relays.names))
@@ -100,8 +102,16 @@ class LinkWindows:
             self._is_open = windows.is_open
         elif windows.is_open and not node.state.windows.is_connected and self._pays_urgently(now):
             self._costs.reconnects(now, len(self._relays.names))
-        self._note(0 if windows.is_open else now.wall_us + windows.next_us(now) - now.monotonic_us, now)
+        self._note(0 if windows.is_open else now.wall_us + next_us - now.monotonic_us, now)
         return max(windows.next_deadline(now, awaits_answer=awaits), now.monotonic_us + _LOOK_US)
+
+    def _next_us(self, now: Now) -> int:
+        """Return when the next regular window begins that the budget pays for, as far as is known now (rule 4)."""
+        next_us = self._windows.next_us(now)
+        if self._costs.may_open(now, len(self._relays.names)):
+            return next_us
+        midnight_us = now.monotonic_us + _DAY_US - now.wall_us % _DAY_US
+        return next_us + max(0, -(-(midnight_us - next_us) // self._windows.every_us)) * self._windows.every_us
 
     def _pays(self, now: Now) -> bool:
         return self._costs.may_open(now, len(self._relays.names)) or (
@@ -135,3 +145,4 @@ _HISTORY = LINK_WINDOW_HISTORY_MESSAGES, LINK_WINDOW_BYTES
 _LOOK_US = 250_000
 """Between two looks while something holds a window open."""
 _NOTED_US = 60_000_000
+_DAY_US = 86_400_000_000

@@ -81,6 +81,11 @@ class ConnectWindows:
         self._gap_us = int(schedule.every_us * (1 + self._share) / 2)  # rule 2: the first interval is the shorter one
         self.is_open = True
 
+    @property
+    def every_us(self) -> int:
+        """The time from one regular window to the next."""
+        return self._schedule.every_us
+
     def open(self, now: Now) -> None:
         """Open a window out of turn; the next regular one opens when it would have."""
         if not self.is_open:

@@ -5,7 +5,8 @@
    segments).
 2. Days and months are those of UTC. A clock that is set forward by more than time has passed takes what was counted
    with it, and one that is set back over midnight stays in the day that has begun, so that no correction brings a
-   fresh day. Nor does a midnight within half a day of another one, if the clock was set in between.
+   fresh day. Nor does a midnight within half a day of another one, if the clock was set in between. The ledger's note
+   has all of that, so a restart forgets nothing; how long the device was off only the wall clock can say.
 3. A count is durable only once it is noted. `CostLedger.granted` is the bound up to which the agent may count before it
    notes again: after a power cut counting continues there, so that nothing is ever missing.
 """
@@ -96,23 +97,30 @@ class CostLedger:
     """Bytes of the month that may be counted before the ledger is noted again."""
     began: int = 0
     """The first day of this month that was counted."""
-    seen: Now | None = None
-    """When the clock was looked at last; not noted."""
-    begun_us: int | None = None
-    """When midnight has begun this day, in monotonic microseconds, if nothing else did; not noted."""
+    lasted_us: int | None = None
+    """How long ago midnight has begun this day; None where nothing says that midnight did."""
     was_set: bool = False
-    """Whether the clock was set since; not noted."""
+    """Whether the clock was set since."""
+    wall_us: int = 0
+    """What the wall clock said when it was looked at last."""
+    monotonic_us: int | None = None
+    """...and the monotonic one; not noted: another boot counts from another moment."""
 
     def roll(self, now: Now) -> None:
         """Enter the day of a moment (rule 2)."""
-        day, before = now.wall_us // _DAY_US, self.seen
-        self.seen = now
-        step_us = 0 if before is None else now.wall_us - before.wall_us - (now.monotonic_us - before.monotonic_us)
+        day, passed_us = now.wall_us // _DAY_US, now.wall_us - self.wall_us
+        step_us = 0
+        if self.monotonic_us is not None:
+            step_us = passed_us - (now.monotonic_us - self.monotonic_us)
+            passed_us -= step_us
+        self.wall_us, self.monotonic_us = now.wall_us, now.monotonic_us
         self.was_set = self.was_set or abs(step_us) > _STEP_US
+        if self.lasted_us is not None:
+            self.lasted_us += max(0, passed_us)
         if day in (self.day, self.day - 1):  # set back over midnight: the day that has begun goes on, or it would twice
             return
         is_other_month = month_of(day) != month_of(self.day)
-        if step_us > _STEP_US or day < self.day or self._has_just_begun(now):  # set: today's count continues
+        if step_us > _STEP_US or day < self.day or self._has_just_begun:  # set: today's count continues
             if is_other_month:
                 self.began = day
             self.day = day
@@ -122,11 +130,12 @@ class CostLedger:
             self.month.clear()
             self.granted, self.began = 0, day
         self.day = day
-        self.begun_us, self.was_set = now.monotonic_us, False
+        self.lasted_us, self.was_set = 0, False
 
-    def _has_just_begun(self, now: Now) -> bool:
-        """Say whether the clock passes a second midnight so soon after one only because it was set in between."""
-        return self.was_set and self.begun_us is not None and now.monotonic_us < self.begun_us + _DAY_US // 2
+    @property
+    def _has_just_begun(self) -> bool:
+        """Whether the clock passes a second midnight so soon after one only because it was set in between."""
+        return self.was_set and self.lasted_us is not None and self.lasted_us < _DAY_US // 2
 
     def add(self, counted: Mapping[str, int]) -> None:
         """Add bytes by kind."""
@@ -155,14 +164,20 @@ class CostLedger:
 
     def to_text(self) -> str:
         """Return the ledger as it is noted."""
-        return json.dumps([self.day, dict(self.today), dict(self.month), self.granted, self.began])
+        counted = self.day, dict(self.today), dict(self.month), self.granted, self.began
+        return json.dumps([*counted, self.lasted_us, self.was_set, self.wall_us])
 
     @classmethod
     def of_text(cls, text: str, *, ended: bool = True) -> CostLedger:
         """Return the ledger that was noted, an empty one if damaged; not `ended`: what was granted counts as used."""
         try:
-            day, today, month, granted, began = json.loads(text)
+            day, today, month, granted, began, lasted, was_set, wall = json.loads(text)
             found = cls(int(day), _counter(today), _counter(month), int(granted), int(began))
+            found.lasted_us, found.was_set, found.wall_us = (
+                None if lasted is None else int(lasted),
+                bool(was_set),
+                int(wall),
+            )
         except (ValueError, TypeError, AttributeError):
             return cls()
         if not ended:

@@ -82,6 +82,33 @@ def test_a_clock_that_is_set_between_two_midnights_begins_one_day() -> None:
     assert ledger.bytes_today == 0
 
 
+@pytest.mark.parametrize("off_s", [0, 3_600])
+def test_a_restart_forgets_no_clock_that_was_set_between_two_midnights(off_s: int) -> None:
+    ledger = CostLedger()
+    ledger.roll(at("2026-11-29T23:00"))
+    ledger.roll(at("2026-11-30T00:01", 3_660))
+    ledger.add({READINGS: 100})
+    ledger.roll(at("2026-12-02T22:30", 3_720))
+    after = CostLedger.of_text(ledger.to_text())
+    minutes = off_s // 60 + 1
+    after.roll(at(f"2026-12-02T{22 + (30 + minutes) // 60}:{(30 + minutes) % 60}", 10))
+    after.roll(at("2026-12-03T00:01", 10 + 90 * 60 - off_s))
+    assert after.bytes_today == 100
+    after.roll(at("2026-12-04T00:01", 10 + 90 * 60 - off_s + _DAY_S))
+    assert after.bytes_today == 0
+
+
+def test_a_device_that_was_off_for_a_day_begins_another_though_its_clock_was_set_before() -> None:
+    ledger = CostLedger()
+    ledger.roll(at("2026-11-29T23:00"))
+    ledger.roll(at("2026-11-30T00:01", 3_660))
+    ledger.add({READINGS: 100})
+    ledger.roll(at("2026-11-30T03:00", 3_720))
+    after = CostLedger.of_text(ledger.to_text())
+    after.roll(at("2026-12-01T03:00", 10))
+    assert after.bytes_today == 0
+
+
 def test_after_a_power_cut_counting_continues_at_what_was_granted() -> None:
     ledger = CostLedger()
     ledger.roll(at("2026-11-29T12:00"))
@@ -96,7 +123,13 @@ def test_after_a_power_cut_counting_continues_at_what_was_granted() -> None:
 
 
 def test_a_damaged_note_begins_again() -> None:
-    for text in ("", "[]", "nonsense", '["x", {}, {}, 0, 0]', '[20000, {"tls": "many"}, {}, 0, 0]'):
+    for text in (
+        "",
+        "[]",
+        "nonsense",
+        '["x", {}, {}, 0, 0, null, false, 0]',
+        '[20000, {"tls": "many"}, {}, 0, 0, 0, true, 0]',
+    ):
         assert CostLedger.of_text(text).bytes_this_month == 0
 
 
