@@ -49,6 +49,7 @@ from covey.errors import LocalError
 from covey.limits.link import (
     BUDGET_GRANTED_BYTES,
     BUDGET_GRANTED_PART,
+    DELIVERY_BYTES,
     WINDOW_COST_BYTES,
     WINDOW_QUIET_US,
     WINDOW_US_MAX,
@@ -621,6 +622,11 @@ class MeteredDevice(Device):
         assert self.schedule is not None
         return min(WINDOW_US_MAX, self.schedule.every_us // 2)
 
+    @property
+    def _spare(self) -> int:
+        """With so much left it goes on: less may be needed for deliveries, which it counts before it has seen them."""
+        return _SLACK_BYTES + (0 if self.budget is None else self.budget.deliveries * DELIVERY_BYTES)
+
     def rests(self) -> None:
         """Check the end of a window (rules 3 and 4)."""
         world, now_us = self.world, self.world.agenda.now_us
@@ -629,7 +635,7 @@ class MeteredDevice(Device):
         lasted_us = now_us - self.opened_us
         link = self.links[0]
         assert isinstance(link, MeteredLink)
-        if lasted_us >= self._longest_us - SECOND or not self.affords(_SLACK_BYTES) or not link.up:
+        if lasted_us >= self._longest_us - SECOND or not self.affords(self._spare) or not link.up:
             return
         turn_us = 2 * world.plan.turn_us + SECOND
         still_us = now_us - self._moved_us

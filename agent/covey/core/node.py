@@ -319,8 +319,8 @@ class Node:
 
     def _kept_s(self, repeated_us: int, now: Now) -> int:
         """Return how long a relay keeps, in seconds, what is sent again after a time, or in the next window."""
-        next_window_us = self.state.presence.next_window_us or 0
-        return (max(repeated_us, next_window_us - now.monotonic_us) + RESEND_KEPT_US) // 1_000_000
+        next_copy_us = self.state.presence.next_copy_us or 0
+        return (max(repeated_us, next_copy_us - now.monotonic_us) + RESEND_KEPT_US) // 1_000_000
 
     def _about_links(self, now: Now, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[Outgoing]:
         present = None

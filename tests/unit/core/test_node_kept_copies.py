@@ -53,7 +53,7 @@ def test_between_windows_a_relay_keeps_a_copy_until_the_one_of_the_next_window(a
     copies(ann, 1)
     ann.wait(60)
     next_s = 6 * 3_600
-    ann.node.state.presence.next_window_us = ann.now.monotonic_us + next_s * 1_000_000
+    ann.node.state.presence.next_copy_us = ann.now.monotonic_us + next_s * 1_000_000
     [(_, copy)] = copies(ann, 1)
     assert copy.lifetime_s == next_s + _KEPT_S
 

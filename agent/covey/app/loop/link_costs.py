@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.core.link.budget import URGENT_WINDOW, WINDOW
-from covey.core.link.costs import MQTT, TCP, TLS, CostLedger, Traffic
+from covey.core.link.costs import MQTT, READINGS, TCP, TLS, CostLedger, Traffic
 from covey.core.link.reported_cost import own_cost
 from covey.limits.link import (
     BUDGET_GRANTED_BYTES,
@@ -172,6 +172,11 @@ class LinkCosts:
         """Say whether a window of so many connections may be opened, where it is `urgent` from the reserve."""
         kind, cost = URGENT_WINDOW if urgent else WINDOW, connections * WINDOW_COST_BYTES
         return self._budget is None or self._budget.may_spend(kind, cost, self._ledger, now)
+
+    def may_repeat(self, now: Now, connections: int = 1) -> bool:
+        """Say whether, after this window and another one, there is room for messages that are not urgent."""
+        cost = 2 * connections * WINDOW_COST_BYTES
+        return self._budget is None or self._budget.may_spend(READINGS, cost, self._ledger, now)
 
     def _see_connection(self, node: Node, now: Now) -> None:
         """Let a window cost what it does, once its connections are open."""

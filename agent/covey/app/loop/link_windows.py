@@ -9,8 +9,8 @@ Other processes of this device read when the next one begins (`NEXT_WINDOW`), an
 2. A window's cost is noted before it opens (`LinkCosts.opens`), and again before another attempt where a connection
    failed or was lost, so that power cuts do not hide connections.
 3. A window ends at once when nothing more may be spent.
-4. Windows that are passed over until midnight are none that others may wait for: relays keep copies, and collectors
-   await beats, until the first one that is paid for.
+4. Windows that are passed over until midnight are none that others may wait for: collectors await beats in the first
+   one that is paid for, and relays keep copies until the first one in which there is room for further copies.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class LinkWindows:
             windows.turn(now, awaits_answer=awaits, busy=due and windows.is_open and self._busy())
         if self._costs.exhausted:
             windows.close()
-        next_us = node.state.presence.next_window_us = self._next_us(now)
+        connections, presence = len(self._relays.names), node.state.presence
+        next_us = presence.next_window_us = self._next_us(now, pays=self._costs.may_open(now, connections))
+        presence.next_copy_us = self._next_us(now, pays=self._costs.may_repeat(now, connections))
         if windows.is_open is not self._is_open:
             if windows.is_open:
                 self._costs.opens(now, len(self._relays.names))
@@ -105,10 +107,10 @@ class LinkWindows:
         self._note(0 if windows.is_open else now.wall_us + next_us - now.monotonic_us, now)
         return max(windows.next_deadline(now, awaits_answer=awaits), now.monotonic_us + _LOOK_US)
 
-    def _next_us(self, now: Now) -> int:
-        """Return when the next regular window begins that the budget pays for, as far as is known now (rule 4)."""
+    def _next_us(self, now: Now, *, pays: bool) -> int:
+        """Return when the next regular window begins, of another day unless today's budget `pays` for it (rule 4)."""
         next_us = self._windows.next_us(now)
-        if self._costs.may_open(now, len(self._relays.names)):
+        if pays:
             return next_us
         midnight_us = now.monotonic_us + _DAY_US - now.wall_us % _DAY_US
         return next_us + max(0, -(-(midnight_us - next_us) // self._windows.every_us)) * self._windows.every_us

@@ -165,6 +165,8 @@ class PresenceState:
     """Whether this device is about to be off on purpose."""
     next_window_us: int | None = None
     """When this device connects again, in monotonic microseconds; None: it stays connected."""
+    next_copy_us: int | None = None
+    """When the next window begins that also pays for a message that is not urgent; None without windows."""
     cost: ReportedCost | None = None
     """What this device's link has cost; None: nobody counts."""
     peers: dict[DeviceKey, PeerPresence] = field(default_factory=dict)

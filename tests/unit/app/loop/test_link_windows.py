@@ -226,6 +226,17 @@ def test_others_wait_for_the_next_window_that_the_budget_pays_for(metered: Calla
         assert not agent.turn(HOUR_US)
 
 
+def test_relays_keep_copies_until_a_window_that_pays_for_further_ones(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 72_000)
+    presence = agent.device.node.state.presence
+    assert agent.turn()
+    assert presence.next_window_us is not None
+    assert presence.next_copy_us is not None
+    assert presence.next_window_us <= agent.now.monotonic_us + HOUR_US
+    midnight_us = agent.now.monotonic_us + 24 * HOUR_US - agent.now.wall_us % (24 * HOUR_US)
+    assert midnight_us <= presence.next_copy_us <= midnight_us + HOUR_US
+
+
 def test_what_a_connection_costs_is_paid_before_it_is_seen(metered: Callable[..., Metered]) -> None:
     agent = metered(DAILY, 70_000)
     assert agent.turn()
