@@ -16,6 +16,7 @@ _BY_SUBJECT = {
         "outage": "envelopes sent per backlogged message, after an hour without the relay or the recipient",
         "outbox": "bytes written to disk per message; start with a million queued messages",
         "link": "bytes a day and per reading by settings, TLS, TCP and IP included; bytes written to storage",
+        "day": "a day of a real agent with a budget in ten minutes: bytes by the kernel's count and by its own",
         "hostile": "hostile envelopes/s that an agent survives, and p99 of honest messages meanwhile",
     },
     "tables": {

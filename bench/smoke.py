@@ -44,6 +44,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "serial": {"_MESSAGES": 60, "_ROUNDS": 1, "_FRAMES": 3_000},
     "crypto_instructions": {"IMPLEMENTATIONS": ("viper",)},
     "link": {"_SETTLE_S": 5.0, "_MEASURE_S": 10.0},
+    "day": {"_HOURS": 2, "_FAST": 600.0},
     "outbox": {"_MESSAGES": 1_000, "_LONG": 10_000},
     "hostile": {"_SECONDS": 0.5, "_PREPARED": 600},
     "rebuild": {"_MEMBERS": 20, "_QUEUED": 1_000, "_TIMES": 3},

@@ -128,6 +128,10 @@ class Meter:
         self._lock = threading.Lock()
         self._ended = Traffic()
         self._open: dict[socket.socket, tuple[int, int]] = {}
+        self.connections = 0
+        """How many the device has now, with those that are being opened."""
+        self.accepted = 0
+        """How many it has had."""
         self._packets: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -152,6 +156,16 @@ class Meter:
                 threading.Thread(target=self._serve, args=(accepted,), daemon=True).start()
 
     def _serve(self, accepted: socket.socket) -> None:
+        with self._lock:
+            self.connections += 1
+            self.accepted += 1
+        try:
+            self._serve_to_its_end(accepted)
+        finally:
+            with self._lock:
+                self.connections -= 1
+
+    def _serve_to_its_end(self, accepted: socket.socket) -> None:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with suppress(OSError), socket.create_connection(("127.0.0.1", self._broker_port)) as broker:
             broker.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
