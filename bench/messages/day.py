@@ -21,7 +21,7 @@ from demo.device import Device
 
 _BUDGET = "200 kB/day"
 _HOURS = 24
-_FAST, _CONNECTED = 250.0, 10.0
+_FAST, _CONNECTED = 250.0, 4.0
 """Seconds of the clock per second: while the device rests, and while it is connected or connects."""
 _LOOK_S = 0.002
 _HOUR_S = 3_600

@@ -4,8 +4,9 @@ Other processes of this device read when the next one begins (`NEXT_WINDOW`), an
 (`ask_for_window`).
 
 1. No window opens that the budget does not pay for, not even the one of a start. A regular one is passed over; one that
-   was asked for, or that something urgent waits for, may use the reserve. What was asked for and is not paid for opens
-   as soon as it is.
+   was asked for, or that something urgent waits for, may use the reserve. What has gone and awaits an answer does not
+   count: a recipient that is away for weeks would use up all of it. What was asked for and is not paid for opens as
+   soon as it is.
 2. A window's cost is noted before it opens (`LinkCosts.opens`), and again before another attempt where a connection
    failed or was lost, so that power cuts do not hide connections.
 3. A window ends at once when nothing more may be spent.
@@ -81,12 +82,12 @@ class LinkWindows:
     def turn(self, node: Node, now: Now) -> int:
         """Open or close a window where that is due; return when to be called next, in monotonic microseconds."""
         windows, awaits = self._windows, node.state.windows.awaits_answer
-        if self._is_open is None and not self._pays(now):
+        if self._is_open is None and not self._pays(node, now):
             windows.close()
         if not windows.is_open:
             self._open_if_asked(now)
         due = now.monotonic_us >= windows.next_deadline(now, awaits_answer=awaits)
-        if due and not windows.is_open and not self._pays(now):
+        if due and not windows.is_open and not self._pays(node, now):
             windows.skip(now)
         else:
             windows.turn(now, awaits_answer=awaits, busy=due and windows.is_open and self._busy())
@@ -115,21 +116,22 @@ class LinkWindows:
         midnight_us = now.monotonic_us + _DAY_US - now.wall_us % _DAY_US
         return next_us + max(0, -(-(midnight_us - next_us) // self._windows.every_us)) * self._windows.every_us
 
-    def _pays(self, now: Now) -> bool:
+    def _pays(self, node: Node, now: Now) -> bool:
         return self._costs.may_open(now, len(self._relays.names)) or (
-            self._pays_urgently(now) and self._waits_urgently()
+            self._pays_urgently(now) and self._waits_urgently(node)
         )
 
     def _pays_urgently(self, now: Now) -> bool:
         return self._costs.may_open(now, len(self._relays.names), urgent=True)
 
-    def _waits_urgently(self) -> bool:
-        outbox = self._store.outbox
+    def _waits_urgently(self, node: Node) -> bool:
+        """Say whether something urgent has never gone; what awaits an answer has until the next regular window."""
+        outbox, has_gone = self._store.outbox, node.state.windows.has_gone
         return any(
-            outbox.queued(recipient, Place(0), 1, 1, lane=Lane.CONTROL)
-            or outbox.queued(recipient, Place(0), 1, 1, lane=Lane.ALARM)
-            or any(is_urgent(raw) for _, raw in outbox.queued(recipient, Place(0), *_HISTORY, lane=Lane.HISTORY))
+            not has_gone(recipient, lane, place) and (lane is not Lane.HISTORY or is_urgent(raw))
             for recipient in outbox.recipients()
+            for lane in (Lane.CONTROL, Lane.ALARM, Lane.HISTORY)
+            for place, raw in outbox.queued(recipient, Place(0), *_HISTORY, lane=lane)
         )
 
     def _note(self, next_us: int, now: Now) -> None:

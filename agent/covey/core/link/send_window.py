@@ -267,6 +267,11 @@ class SendLink:
         """Say whether the window holds the message of a place."""
         return place in self._window
 
+    def has_gone(self, place: Place) -> bool:
+        """Say whether a relay has taken the message of a place, as far as this window remembers."""
+        entry = self._window.get(place)
+        return entry is not None and entry.sends > 0
+
     def queue_grew(self) -> None:
         """Note that the store may hold more than was offered."""
         self._exhausted = False

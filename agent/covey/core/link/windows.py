@@ -160,6 +160,11 @@ class Windows:
         link = None if entry is None else self._of_lane(entry.lane).get((recipient, entry.lane))
         return 0 if link is None else link.retries
 
+    def has_gone(self, recipient: DeviceKey, lane: Lane, place: Place) -> bool:
+        """Say whether a relay has taken a queued message, as far as the windows remember."""
+        link = self._of_lane(lane).get((recipient, lane))
+        return link is not None and link.has_gone(place)
+
     def next_retry_us(self, recipient: DeviceKey, entry: InFlight) -> int | None:
         """Return when a message's window retries next; None where nothing is in flight."""
         link = self._of_lane(entry.lane).get((recipient, entry.lane))

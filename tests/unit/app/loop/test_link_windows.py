@@ -151,6 +151,24 @@ def test_what_is_urgent_opens_a_regular_window_from_the_reserve(metered: Callabl
     assert agent.turn(2 * HOUR_US)
 
 
+def test_what_is_urgent_uses_the_reserve_for_its_first_copy_only(metered: Callable[..., Metered]) -> None:
+    agent = metered(DAILY, 50_000)
+    node = agent.device.node
+    assert agent.turn()
+    agent.spend(39_000)
+    assert not agent.turn(WINDOW_QUIET_US)
+    group_id = node.groups.joined()[0].group_id
+    with agent.device.store.transaction():
+        node.actions.change(group_id, lambda draft, _: _labelled(draft, agent.device), agent.now)
+    assert agent.turn(2 * HOUR_US)
+    node.connected(agent.now)
+    for outgoing in node.envelopes_to_send(agent.now):
+        node.sent(outgoing, agent.now, "relay")
+    node.connection_lost()
+    assert not agent.turn(WINDOW_QUIET_US + 60_000_000)
+    assert not agent.turn(2 * HOUR_US), "nobody has answered"
+
+
 def test_an_order_opens_a_regular_window_from_the_reserve_and_a_note_does_not(metered: Callable[..., Metered]) -> None:
     agent = metered(DAILY, 50_000)
     assert agent.turn()
