@@ -68,14 +68,19 @@ def read_secret(path: Path, maximum: int) -> bytearray:
     return content
 
 
-def write_secret_twice(path: Path, content: bytes | bytearray) -> None:
+def write_secret_twice(path: Path, content: bytes | bytearray, *, only_first: bool = False) -> None:
     """Replace a secret and its second copy, from which `mend_secret` restores it.
+
+    With `only_first` nothing is replaced: if there is one already, which another process may just have written, it
+    stays.
 
     Raises:
         DiskFullError: no room left.
         StorageError: the disk refused otherwise.
     """
     with storage_errors("write", path), locked_folder(path.parent):
+        if only_first and any(each.exists() for each in (path, copy_of(path))):
+            return
         write_secret(path, content)
         write_secret(copy_of(path), content)
 

@@ -33,10 +33,10 @@ class VaultKeyFile:
         return self.path.exists() or (self.has_copy and copy_of(self.path).exists())
 
     def draw(self, now_us: int) -> None:
-        """Draw a vault's id and its first key, if there are none."""
+        """Draw a vault's id and its first key, if there are none; for a device's own file."""
         if not self.exists():
             key = VaultKey(VaultId(secrets.token_bytes(VAULT_ID_BYTES)), secrets.token_bytes(KEY_BYTES), now_us)
-            self.write(KeyFile((key,)))
+            write_secret_twice(self.path, KeyFile((key,)).to_text().encode(), only_first=True)
 
     def read(self) -> KeyFile:
         """Return the file's content.

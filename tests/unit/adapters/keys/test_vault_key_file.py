@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from covey.errors import ConfigurationError
 from tests.vectors import vectors
 
 
-def _file(folder: Path, *, has_copy: bool = True) -> VaultKeyFile:
-    file = VaultKeyFile(folder / "vault.key", has_copy=has_copy)
+def _file(folder: Path) -> VaultKeyFile:
+    file = VaultKeyFile(folder / "vault.key", has_copy=True)
     file.draw(1)
     return file
 
@@ -56,17 +57,33 @@ def test_a_missing_file_is_restored_and_no_new_key_drawn(tmp_path: Path, victim:
     assert file.path.read_bytes() == copy_of(file.path).read_bytes()
 
 
+def test_of_two_processes_that_draw_a_first_key_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[bytes] = []
+    draws = secrets.token_bytes
+
+    def beside(length: int) -> bytes:
+        if not drawn:
+            drawn.append(b"")
+            drawn[0] = _file(tmp_path).path.read_bytes()
+        return draws(length)
+
+    monkeypatch.setattr(secrets, "token_bytes", beside)
+    file = _file(tmp_path)
+    assert file.path.read_bytes() == copy_of(file.path).read_bytes() == drawn[0]
+
+
 def test_a_key_file_that_a_person_put_there_replaces_the_copy(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    file, other = _file(tmp_path), _file(tmp_path / "other", has_copy=False)
+    file, other = _file(tmp_path), _file(tmp_path / "other")
     file.path.write_bytes(other.path.read_bytes())
     assert file.read() == other.read()
     assert copy_of(file.path).read_bytes() == other.path.read_bytes()
 
 
 def test_a_copy_for_a_reader_has_no_second_one(tmp_path: Path) -> None:
-    _file(tmp_path, has_copy=False)
-    assert [each.name for each in tmp_path.iterdir()] == ["vault.key"]
+    (tmp_path / "reader").mkdir()
+    VaultKeyFile(tmp_path / "reader" / "vault.key").write(_file(tmp_path).read())
+    assert [each.name for each in (tmp_path / "reader").iterdir()] == ["vault.key"]
 
 
 def test_two_damaged_files_are_refused(tmp_path: Path) -> None:
