@@ -309,6 +309,7 @@ _OUR_OWN = {
     "SEGMENT_US": "a collector's rhythm",
     "PUBLISH_BATCHES": "a publisher's rhythm",
     "VAULT_RANGE_SEGMENTS": "a collector's rhythm",
+    "MANIFEST_KEPT_EACH": "a collector's own copy",
     "RESTORED_POSITIONS": "a collector's guess; readers take any",
     "COLLECTOR_SILENT_US": "a sender's patience",
     "COLLECTOR_CHECK_US": "this device's rhythm",

@@ -56,6 +56,9 @@ MAXIMUM_VAULT_ITEMS = 880_000
 VAULT_RANGE_SEGMENTS = 1_000
 """Segments of a range. A node folds its oldest ones when it lists twice as many (004.11)."""
 
+MANIFEST_KEPT_EACH = 64
+"""A collector copies its manifest after so many segments: it reads these again where the manifest is torn."""
+
 MAXIMUM_VAULT_KEYS = 30_000
 """Keys of one node: at one for each `VAULT_ROTATION_US` of removals without end, ten days of them."""
 

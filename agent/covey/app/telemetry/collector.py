@@ -121,6 +121,8 @@ class Collector:
         except RollbackError:
             self._lacking = take_back(self._vault, store, report)
             self._is_restored = True
+        if self._vault.was_torn:
+            report("warning", "the vault's manifest was damaged; it was made again from the segments, complete")
         recall(self._vault, store)
 
     def turn(self, node: Node, now: Now) -> int | None:
@@ -357,7 +359,8 @@ class Collector:
             raise _rival()
         key, own = self._vault.newest_key, self._vault.identity.signing_public
         folded = self._fold(key)
-        self._vault.publish(documents.next_manifest(before, key, own, plan.incarnation, now.wall_us, (entry,), folded))
+        following = documents.next_manifest(before, key, own, plan.incarnation, now.wall_us, (entry,), folded)
+        self._vault.publish(following, adds=True)
 
     def _put_segment(self, plan: LandingPlan, messages: list[LandedMessage]) -> SegmentEntry:
         """Put a plan's segment, or find what an earlier attempt has put, perhaps under a key that was the newest then.

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from covey.app.telemetry.node_keys import NodeKeys
+from covey.app.telemetry.torn_manifest import relisted
 from covey.core.crypto import NONCE_BYTES, Identity
 from covey.core.ids import node_id
 from covey.core.vault import documents
 from covey.core.vault.documents import VaultManifest
 from covey.core.vault.keys import VaultKey
-from covey.errors import StorageError
-from covey.limits.vault import MAXIMUM_VAULT_MANIFEST_BYTES
+from covey.errors import DecryptionError, MalformedError, StorageError, UnknownVaultKeyError
+from covey.limits.vault import MANIFEST_KEPT_EACH, MAXIMUM_VAULT_MANIFEST_BYTES
 from covey.ports import ObjectStore
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class NodeVault:
         self._put: bytes | None = None
         """The manifest that was put last, whatever the store said."""
         self._known = False
+        self._kept_upto = -MANIFEST_KEPT_EACH
+        """The last position in the manifest that was kept here last (`torn_manifest.py`)."""
+        self.was_torn = False
+        """Whether the vault's manifest was torn, and was made again."""
 
     @property
     def newest_key(self) -> VaultKey:
@@ -73,9 +78,16 @@ class NodeVault:
             content = self._put
         manifest = None
         if content is not None:
-            manifest = documents.open_vault_manifest(
-                self.keys.ring().for_object(content), self.node, content, 0 if restored else floor
-            )
+            try:
+                manifest = documents.open_vault_manifest(
+                    self.keys.ring().for_object(content), self.node, content, 0 if restored else floor
+                )
+            except UnknownVaultKeyError:
+                raise
+            except (DecryptionError, MalformedError):
+                if not self._relist(content):
+                    raise
+                return
         elif floor:
             raise StorageError(
                 f"the vault has lost this device's manifest {floor}",
@@ -83,8 +95,20 @@ class NodeVault:
             )
         self._sealed, self.manifest, self._known = content, manifest, True
 
-    def publish(self, manifest: VaultManifest) -> None:
+    def _relist(self, torn: bytes) -> bool:
+        """Put another manifest in the place of a torn one; say no where something could be lost."""
+        ring = self.keys.ring()
+        manifest = relisted(ring, self.identity, self._store, self.objects)
+        if manifest is None:
+            return False
+        self._sealed, self.was_torn = torn, True
+        self.publish(manifest)
+        return True
+
+    def publish(self, manifest: VaultManifest, *, adds: bool = False) -> None:
         """Put the manifest that follows the one known; its objects are there already (004.12, 004.13).
+
+        With `adds` it only lists one more segment. Any other one is kept here before this returns (`torn_manifest.py`).
 
         Raises:
             ConflictError: another process has replaced that one; `load` tells by what.
@@ -94,3 +118,7 @@ class NodeVault:
         self._known, self._put = False, sealed  # until the store says yes, it may hold either
         self.objects.replace(self._key, sealed, self._sealed)
         self._sealed, self.manifest, self._known = sealed, manifest, True
+        if not adds or manifest.last_number >= self._kept_upto + MANIFEST_KEPT_EACH:
+            with self._store.transaction():
+                self._store.landing.keep_manifest(sealed)
+            self._kept_upto = manifest.last_number

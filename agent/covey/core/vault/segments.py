@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -120,6 +120,22 @@ def seal_segment(
         len(records),
     )
     return entry, content
+
+
+def entry_of(
+    key: VaultKey, signing_public: DeviceKey, number: int, incarnation: Incarnation, content: bytes
+) -> SegmentEntry:
+    """Return the entry of a segment as `seal_segment` made it, from its content.
+
+    Raises:
+        RemoteError: it is not that segment, or not whole.
+    """
+    binding = _segment_binding(key.vault_id, node_id(signing_public), number, incarnation)
+    plaintext = open_object(SEGMENT_MAGIC, key, binding, content, MAXIMUM_SEGMENT_BYTES)
+    value = cbor.decode_growing(plaintext, MAXIMUM_SEGMENT_BYTES, MAXIMUM_CBOR_ITEMS)
+    entry = SegmentEntry(number, incarnation, crypto.digest(b"covey/1 segment", content), len(content), 0, 0)
+    (part,) = _read_plain(entry, value)
+    return replace(entry, created_at_us=part.created_at_us, records=len(part.records))
 
 
 def seal_merged(key: VaultKey, signing_public: DeviceKey, parts: Sequence[SegmentPart]) -> tuple[SegmentEntry, bytes]:

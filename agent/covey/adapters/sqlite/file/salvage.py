@@ -289,6 +289,7 @@ def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report
     whole = {table: transfer.table(table, *how) for table, how in _TABLES.items()}
     if whole["landing"]:  # a segment may be half written: the same messages again, or another segment
         transfer.table("landing_plan", ("one",), _anything)
+        transfer.table("kept_manifest", ("one",), _anything)
     queue = Queue(target, identity)
     transfer.device(queue)
     peers_whole = transfer.visit("peer", ("id",), queue.take_peer, lambda: [(1, queue.highest_peer)])

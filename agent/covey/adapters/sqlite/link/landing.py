@@ -258,6 +258,15 @@ class Landing:
         """Remember that a vault manifest was published."""
         self._database.run("UPDATE device SET manifest_floor = max(manifest_floor, ?)", (manifest_seq,))
 
+    def keep_manifest(self, sealed: bytes) -> None:
+        """Keep a copy of a vault manifest that is whole in the vault."""
+        self._database.run("INSERT OR REPLACE INTO kept_manifest VALUES (1, ?)", (sealed,))
+
+    def kept_manifest(self) -> bytes | None:
+        """Return the copy that was kept last."""
+        rows = [*self._database.run("SELECT sealed FROM kept_manifest")]
+        return rows[0][0] if rows else None
+
     def _note_spans(self, plan: LandingPlan) -> None:
         """Remember over which links the messages of a segment came."""
         rows = self._database.run(

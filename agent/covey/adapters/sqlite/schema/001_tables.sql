@@ -311,6 +311,12 @@ CREATE TABLE landing_plan (
     nonce             BLOB    NOT NULL
 ) STRICT;
 
+-- A vault manifest of this node that was whole in the vault, now and then: see app/telemetry/torn_manifest.py.
+CREATE TABLE kept_manifest (
+    one               INTEGER PRIMARY KEY CHECK (one = 1),
+    sealed            BLOB    NOT NULL
+) STRICT;
+
 -- Over which links the messages of the newest segments came: where the vault is restored alone, their senders hear that
 -- they are missing.
 CREATE TABLE landed_span (
