@@ -78,11 +78,11 @@ class Collector(Device):
     def __init__(self, fleet: Fleet, fault: Path) -> None:
         super().__init__(fleet.folder, "collector")
         self._vault = fleet.vault
-        self._environment = {VARIABLE: str(fault), "PYTHONPATH": str(ROOT)}
+        self._faults = {VARIABLE: str(fault), "PYTHONPATH": str(ROOT)}
 
     def begin(self) -> None:
         """Start it."""
-        self.start("collect", "--vault", self._vault, "--no-sensors", environment=self._environment)
+        self.start("collect", "--vault", self._vault, "--no-sensors", environment=self._faults)
 
     def look(self) -> None:
         """Start it again where it has ended by itself."""
