@@ -250,7 +250,9 @@ class DeltaLog:
                 named = self._named("readings", self._rebased, _CLOCKS, rewrites=True)
                 before = table.version()
                 rebase(table, due, named, _bare())
-                self._settled(table, "readings", before, [], named)
+                table.update_incremental()
+                if table.version() > before:  # without a reading to repair, the library commits nothing
+                    self._settled(table, "readings", before, [], named)
 
     def replace_states(self) -> None:
         """Write the tables that are replaced whole.

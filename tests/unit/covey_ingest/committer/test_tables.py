@@ -442,3 +442,15 @@ def test_the_change_feed_tells_each_reading_once_and_a_repaired_time_as_an_updat
     assert kinds == {"insert": 8, "update_preimage": 4, "update_postimage": 4}
     assert {row["time_quality"] for row in table.to_pyarrow_table().to_pylist()} == {"rebased", "synchronised"}
     assert {row["clock_offset"] for row in table.to_pyarrow_table().to_pylist()} == {5}
+
+
+@pytest.mark.slow
+def test_a_clock_that_repairs_no_time_ends_no_engine(tmp_path: Path) -> None:
+    driver = _in_folder(tmp_path)
+    late = DAY_US + 400 * 86_400_000_000  # a year after it arrived: no clock makes that right
+    odd: dict[str, Any] = {"time_quality": "unsynchronised", "clock_offset": 5 - 10**9, "times": [late] * 2}
+    with driver.begin() as tables:
+        tables.commit(list(write(tables.target, [messages(range(2), **odd)])), {"node": [2]}, reworked)
+        tables.commit(list(write(tables.target, [messages(range(2, 4))])), {"node": [4]}, reworked)
+    table = DeltaTable(f"{driver.location}/readings")
+    assert Counter(table.to_pyarrow_table()["time_quality"].to_pylist()) == {"unsynchronised": 4, "synchronised": 4}
