@@ -153,7 +153,7 @@ class World:
         if not machine.is_on:
             return
         for number in account.measure():
-            at_s = None if machine.is_wrong else self.clock.wall()
+            at_s = None if machine.is_wrong or self.hub.is_wrong else self.clock.wall()
             if not machine.publish(number):
                 account.refused += 1
                 break
@@ -197,8 +197,9 @@ class World:
             _OF_MACHINES[event.what](machine)
         match event.what:
             case What.CLOCK_WRONG:
-                if machine.name in self.accounts:
-                    self.accounts[machine.name].clear_newest_times()
+                for name, account in self.accounts.items():
+                    if machine.name in {name, HUB}:
+                        account.clear_newest_times()
                 machine.set_wrong(-int(self.clock.wall()) if event.seconds is None else event.seconds)
             case What.KILL if machine.is_on:
                 self.seen.kills += 1
