@@ -65,7 +65,7 @@ class Device:
         self.log = folder / f"{name}.log"
         self.author = ""
         self.noise_public = ""
-        self._environment = {**os.environ, **(environment or {})}
+        self._more_environment = dict(environment or {})
         self._agent: Process | None = None
 
     def set_up(self, broker: Broker | None = None, url: str = "") -> None:
@@ -100,7 +100,11 @@ class Device:
         """Start the agent, with more in its environment."""
         assert self._agent is None
         with self.log.open("ab") as log:
-            self._agent = self._launch(self._words(words), log, self._environment | dict(environment or {}))
+            self._agent = self._launch(self._words(words), log, self._environment() | dict(environment or {}))
+
+    def _environment(self) -> dict[str, str]:
+        """Return what a command gets: this process's environment as it is now, and the device's own."""
+        return {**os.environ, **self._more_environment}
 
     def _words(self, words: Sequence[str]) -> list[str]:
         return [words[0], "--state", str(self.state), *words[1:]]
@@ -108,7 +112,7 @@ class Device:
     def _run(self, words: Sequence[str], feed: bytes) -> subprocess.CompletedProcess[str]:
         """Run a command with this on its stdin, each in a new interpreter."""
         done = subprocess.run(
-            [*COVEY, *words], input=feed, capture_output=True, timeout=_HANGS_S, check=False, env=self._environment
+            [*COVEY, *words], input=feed, capture_output=True, timeout=_HANGS_S, check=False, env=self._environment()
         )
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
