@@ -124,7 +124,7 @@ def _forge_batch(test: DeviceTest) -> None:
     test.companion.send(test.device(), forged)
     test.until(lambda: not test.seen.owed)
     test.pass_time(QUIET_S)
-    newest = test.seen.last_acknowledgement(test.companion.key, after)
+    newest = test.seen.last_acknowledgement(test.companion.key, after, test.companion.incarnation)
     said = None if newest is None else newest.acknowledgement
     took = said is not None and number in said.received
     message = _write(test, number)

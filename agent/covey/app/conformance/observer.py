@@ -392,12 +392,18 @@ class Observer:
         absent = _absent({number for _, number in self.batches} | self.lost_batches)
         return f"batch {absent} never came, and no LOSS names it" if absent else ""
 
-    def last_acknowledgement(self, recipient: DeviceKey, after: float = 0.0) -> ReceivedMessage | None:
-        """Return the newest acknowledgement to a peer that came after a moment."""
+    def last_acknowledgement(
+        self, recipient: DeviceKey, after: float = 0.0, incarnation: Incarnation | None = None
+    ) -> ReceivedMessage | None:
+        """Return the newest acknowledgement to a peer that came after a moment, of an incarnation if one is given.
+
+        A device acknowledges each incarnation of a peer by itself, several of them at the same moment.
+        """
         for found in reversed(self.received):
             if found.at <= after:
                 return None
-            if found.acknowledgement is not None and found.message.recipient == recipient:
+            said = found.acknowledgement
+            if said is not None and found.message.recipient == recipient and incarnation in {None, said.incarnation}:
                 return found
         return None
 

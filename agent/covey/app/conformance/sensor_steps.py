@@ -230,7 +230,7 @@ def _say_forged(test: DeviceTest) -> None:
 
 
 def _has_acknowledged_other(test: DeviceTest, number: LinkSeq) -> bool:
-    newest = test.seen.last_acknowledgement(test.companion.key)
+    newest = test.seen.last_acknowledgement(test.companion.key, incarnation=test.companion.incarnation)
     found = None if newest is None else newest.acknowledgement
     named = {} if found is None or found.imprints is None else found.imprints
     return named.get(number, imprint_of(test.said)) != imprint_of(test.said)

@@ -394,10 +394,9 @@ class DeviceTest:
         """Wait for an acknowledgement to the companion that covers a number and came after a moment."""
 
         def newest() -> Acknowledgement | None:
-            last = self.seen.last_acknowledgement(self.companion.key, after)
+            last = self.seen.last_acknowledgement(self.companion.key, after, self.companion.incarnation)
             found = None if last is None else last.acknowledgement
-            is_it = found is not None and found.incarnation == self.companion.incarnation
-            return found if is_it and found is not None and link_seq in found.received else None
+            return found if found is not None and link_seq in found.received else None
 
         self.until(lambda: newest() is not None)
         return newest()
