@@ -74,8 +74,11 @@ def share_commands() -> None:
     """
     if warm_covey.is_inherited():
         warm_covey.run(["--version"])  # takes over the server before threads ask for it
-        Device._run = _run  # type: ignore[assignment, method-assign]  # noqa: SLF001 - as `Gateway` does by inheritance
+        in_new_interpreter = Device._run  # noqa: SLF001 - as `Gateway` does by inheritance
 
+        def run(device: Device, words: Sequence[str], feed: bytes) -> subprocess.CompletedProcess[str]:
+            if device.own_environment:  # of a library for the clock, which a process that is forked does not load
+                return in_new_interpreter(device, words, feed)
+            return warm_covey.run(words, feed)
 
-def _run(_device: Device, words: Sequence[str], feed: bytes) -> subprocess.CompletedProcess[str]:
-    return warm_covey.run(words, feed)
+        Device._run = run  # type: ignore[assignment, method-assign]  # noqa: SLF001

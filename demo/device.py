@@ -65,7 +65,7 @@ class Device:
         self.log = folder / f"{name}.log"
         self.author = ""
         self.noise_public = ""
-        self._more_environment = dict(environment or {})
+        self.own_environment = dict(environment or {})
         self._agent: Process | None = None
 
     def set_up(self, broker: Broker | None = None, url: str = "") -> None:
@@ -104,7 +104,7 @@ class Device:
 
     def _environment(self) -> dict[str, str]:
         """Return what a command gets: this process's environment as it is now, and the device's own."""
-        return {**os.environ, **self._more_environment}
+        return {**os.environ, **self.own_environment}
 
     def _words(self, words: Sequence[str]) -> list[str]:
         return [words[0], "--state", str(self.state), *words[1:]]
