@@ -1,6 +1,6 @@
 /* A clock for programs under test, between them and the C library: it runs faster than real time, and may jump.
  *
- * The file that FAST_CLOCK names says what the time is (struct file); whoever maps it sees a change at once. Two clocks
+ * The file that FAST_CLOCK names holds the time (struct file), and programs map it: they see a change at once. Two clocks
  * are told apart, as the kernel does: monotonic time (with CLOCK_BOOTTIME), which only runs, and the wall clock, which
  * may also be set. Waits follow: a wait of a minute at sixty times the speed takes a second. (Debian's libfaketime has
  * no sem_clockwait, with which Python waits for its locks.)
@@ -229,7 +229,7 @@ int epoll_wait(int set, struct epoll_event *events, int count, int timeout_ms) {
     return epoll_pwait(set, events, count, timeout_ms, NULL);
 }
 
-/* Sets are told apart from none, and given anew for each slice: the kernel clears them when time is out. Callers may
+/* A set may be missing. Each slice gets the caller's sets again, because the kernel clears them at a timeout. Callers may
  * have sets larger than fd_set; only the words up to `count` are theirs. */
 static void copy(fd_set *to, const fd_set *from, int count) {
     if (to && from) memcpy(to, from, ((size_t)count + NFDBITS - 1) / NFDBITS * sizeof(fd_mask));

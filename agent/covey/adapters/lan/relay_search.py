@@ -2,7 +2,7 @@
 
 A device whose relay does not answer at its URL asks the local network; a served relay answers with its port.
 
-1. Question and answer are one datagram each: the question goes to a multicast group, the answer to who has asked.
+1. Question and answer are one datagram each: the question goes to a multicast group, the answer to the asking device.
 2. Both have a tag under the relay's authority. So a relay answers devices of its own authority only, and nobody else
    learns from a question which relay is looked for, or that two questions are of the same device.
 3. An answer proves nothing: the device connects, and the relay has to prove by its certificate, as always, that it is

@@ -160,7 +160,7 @@ class FleetView:
         )
 
     def take_members(self, device: Device, only: Collection[DeviceKey] | None = None) -> None:
-        """Read who is in the groups of the device, and which node of a vault the device is.
+        """Read the members of the device's groups, and the device's node in a vault.
 
         `only`: the members that this view is about; None for all.
         """

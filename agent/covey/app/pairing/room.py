@@ -1,8 +1,8 @@
 """Which groups of the fleet newcomers join (`covey invite --fleet`).
 
 1. Only groups of the fleet (`fleet_groups.py`) count to which this device may add members.
-2. The room of a group is what is left of its largest number of members after its members and this device's open
-   invites, and no more than the relay carries.
+2. The room of a group is the number of members that it still lacks of the maximum, minus this device's open invites.
+   If the relay carries only smaller manifests, there is less room.
 3. Newcomers that are invited together join the group with the most room, if it has room for all of them. So the groups
    grow evenly, and neighbours stay together.
 4. Otherwise they are divided in their order: each group, beginning with the one with the most room, gets as many as it

@@ -4,8 +4,8 @@ The second machine takes over the hub's identity. So it is at once what the hub 
 groups, an operator of the devices that obey it, the authority of its relay and of the relay's accounts. It begins a new
 incarnation, as a restored state does.
 
-1. The files are written before the identity, which makes the folder a device: after a power cut, adopting again
-   begins anew.
+1. The files are written before the identity, which makes the folder a device. So after a power cut, the same command
+   starts over.
 2. Where the hub serves a relay and devices reached it by an address, not a name, the relay gets this machine's address.
    Its certificate stays valid for the former address and has the same authority, so that devices that find the relay
    at its new address still recognise it.
