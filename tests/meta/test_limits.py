@@ -214,6 +214,7 @@ _OUR_OWN = {
     "BROKER_DATA_BYTES": "this machine's broker",
     "REMOVED_ACCOUNT_US": "this machine's broker",
     "MANIFESTS_LOOKED_AT": "this machine's broker",
+    "HANG_UP_WITHIN_US": "a sender's choice; its loss records name what went",
     "HANG_UPS": "a sender's choice; its loss records name what went",
     "REFUSED_SIZE_US": "a sender's choice; its loss records name what went",
     "REFUSED_SIZE_US_MAX": "a sender's choice; its loss records name what went",

@@ -103,6 +103,10 @@ HANG_UPS = 3
 """Connections in a row that end over a message that was alone before the relay counts as not taking its size: a bad
 line loses one or two by chance."""
 
+HANG_UP_WITHIN_US = 300_000_000
+"""How long before the end of a connection a message may have been sent for the relay to have hung up on it: time for
+256 KiB at 1 kB/s, and twice the time in which a silent connection is noticed."""
+
 SAME_SIZE_BYTES = 256
 """Envelopes whose sizes differ by at most this count as one size: the same message is longer when it is sealed for a
 first contact than under a link key."""

@@ -264,7 +264,7 @@ class Relays:
             case SizeAdmission.NOW:
                 result = self._relays[name].publish(outgoing.topic, outgoing.envelope, outgoing.lifetime_s)
         if not isinstance(result, PublishRefusal):
-            sizes.sent(result, size)
+            sizes.sent(result, size, now_us)
         elif result in {PublishRefusal.WINDOW_FULL, PublishRefusal.OFFLINE}:
             self._full_since.setdefault(name, now_us)
         return result

@@ -13,15 +13,24 @@ others forever. Rules:
        disconnection refuses it for twice as long, up to `REFUSED_SIZE_US_MAX`. An answer ends the refusal: the relay
        was fixed.
     4. A size that this relay has answered since the last loss is not suspected: the connection ended for another
-       reason. Nor is anything below `SUSPECT_BYTES_MIN`.
+       reason. Nor is anything below `SUSPECT_BYTES_MIN`, or a message that had waited for its answer for longer than
+       `HANG_UP_WITHIN_US`: relays hang up on what they have just been sent.
     5. Divisible messages are divided to sizes that the relay has answered, or to half of the size that failed.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
-from covey.limits.link import HANG_UPS, REFUSED_SIZE_US, REFUSED_SIZE_US_MAX, SAME_SIZE_BYTES, SUSPECT_BYTES_MIN
+from covey.limits.link import (
+    HANG_UP_WITHIN_US,
+    HANG_UPS,
+    REFUSED_SIZE_US,
+    REFUSED_SIZE_US_MAX,
+    SAME_SIZE_BYTES,
+    SUSPECT_BYTES_MIN,
+)
 
 
 class SizeAdmission(Enum):
@@ -33,12 +42,18 @@ class SizeAdmission(Enum):
     NEVER = "the relay does not take this size"
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    size: int
+    at_us: int
+
+
 class TakenSizes:
     """One relay's sizes; times are microseconds of the caller's clock."""
 
     def __init__(self) -> None:
         self._announced = 0
-        self._unanswered: dict[int, int] = {}
+        self._unanswered: dict[int, _Sent] = {}
         self._answered_bytes = 0
         self._suspect_bytes: int | None = None
         self._hang_ups = 0
@@ -84,17 +99,19 @@ class TakenSizes:
             return SizeAdmission.NOW
         if size >= suspect:
             return SizeAdmission.ALONE_LATER
-        return SizeAdmission.AFTER_THE_SUSPECT if max(self._unanswered.values()) >= suspect else SizeAdmission.NOW
+        beside_it = any(sent.size >= suspect for sent in self._unanswered.values())
+        return SizeAdmission.AFTER_THE_SUSPECT if beside_it else SizeAdmission.NOW
 
-    def sent(self, handle: int, size: int) -> None:
+    def sent(self, handle: int, size: int, now_us: int) -> None:
         """Note that the relay's adapter took a message."""
-        self._unanswered[handle] = size
+        self._unanswered[handle] = _Sent(size, now_us)
 
     def answered(self, handle: int, *, taken: bool) -> None:
         """Note the relay's answer."""
-        size = self._unanswered.pop(handle, 0)
-        if not taken:
+        sent = self._unanswered.pop(handle, None)
+        if sent is None or not taken:
             return
+        size = sent.size
         self._answered_bytes = max(self._answered_bytes, size)
         if self._suspect_bytes is not None and size >= self._suspect_bytes:
             self._suspect_bytes, self._hang_ups = None, 0
@@ -102,7 +119,8 @@ class TakenSizes:
 
     def went_down(self, now_us: int, *, too_large: bool = False) -> int | None:
         """Note the end of a connection; return the size that the relay turns out not to take, if any."""
-        sizes, self._unanswered = list(self._unanswered.values()), {}
+        unanswered, self._unanswered = self._unanswered.values(), {}
+        sizes = [sent.size for sent in unanswered if now_us - sent.at_us <= HANG_UP_WITHIN_US]
         largest = max(sizes, default=0)
         if not largest or (largest < SUSPECT_BYTES_MIN and not too_large):
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from covey.core.link.taken_sizes import SizeAdmission, TakenSizes
-from covey.limits.link import HANG_UPS, REFUSED_SIZE_US, REFUSED_SIZE_US_MAX, SUSPECT_BYTES_MIN
+from covey.limits.link import HANG_UP_WITHIN_US, HANG_UPS, REFUSED_SIZE_US, REFUSED_SIZE_US_MAX, SUSPECT_BYTES_MIN
 
 ANNOUNCED, TAKEN, LARGE = 1_000_000, 130_000, 300_000
 
@@ -29,7 +29,7 @@ class Relay:
             admitted.append(self.sizes.admission(size, self.now_us))
             if admitted[-1] is SizeAdmission.NOW:
                 handle = next(self._handles)
-                self.sizes.sent(handle, size)
+                self.sizes.sent(handle, size, self.now_us)
                 sent[handle] = size
         if any(size > self.taken_bytes for size in sent.values()):
             self.hang_ups += 1
@@ -91,8 +91,8 @@ def test_a_relay_that_is_not_mended_costs_one_hang_up_at_most_daily() -> None:
 def test_a_relay_that_says_why_is_believed_at_once() -> None:
     sizes = TakenSizes()
     sizes.came_up(ANNOUNCED)
-    sizes.sent(1, 500)
-    sizes.sent(2, LARGE)
+    sizes.sent(1, 500, 0)
+    sizes.sent(2, LARGE, 0)
     assert sizes.went_down(0, too_large=True) == LARGE
     assert sizes.admission(LARGE, 0) is SizeAdmission.NEVER
 
@@ -102,10 +102,10 @@ def test_a_bad_line_has_no_size_refused() -> None:
     sizes = TakenSizes()
     for number in range(100):
         sizes.came_up(ANNOUNCED)
-        sizes.sent(1, LARGE)
+        sizes.sent(1, LARGE, number)
         if number % 2:
             sizes.answered(1, taken=True)
-            sizes.sent(2, 500)
+            sizes.sent(2, 500, number)
         assert sizes.went_down(number) is None
 
 
@@ -113,8 +113,18 @@ def test_small_messages_are_never_suspected() -> None:
     sizes = TakenSizes()
     for number in range(100):
         sizes.came_up(ANNOUNCED)
-        sizes.sent(1, SUSPECT_BYTES_MIN - 1)
+        sizes.sent(1, SUSPECT_BYTES_MIN - 1, number)
         assert sizes.went_down(number) is None
+
+
+def test_a_connection_that_ends_long_after_a_message_was_sent_did_not_end_because_of_it() -> None:
+    relay = Relay()
+    for handle in range(20):
+        relay.sizes.sent(handle, LARGE, relay.now_us)
+        relay.now_us += HANG_UP_WITHIN_US + 1
+        assert relay.sizes.went_down(relay.now_us) is None
+        relay.sizes.came_up(ANNOUNCED)
+    assert relay.offer(LARGE, LARGE)[0] == [SizeAdmission.NOW, SizeAdmission.NOW], "not even suspected"
 
 
 def test_a_relay_whose_limit_was_lowered_is_found_out_though_it_took_the_size_before() -> None:
