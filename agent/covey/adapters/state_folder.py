@@ -38,7 +38,6 @@ from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import remove_durably, storage_errors
 from covey.adapters.keys.identity_file import (
     MAXIMUM_FILE_BYTES,
-    find_passphrase,
     plain_file,
     read_noise,
     read_seed,
@@ -55,6 +54,7 @@ from covey.adapters.keys.key_file import (
     write_secret_twice,
 )
 from covey.adapters.keys.noise_key_file import NoiseKeyFile
+from covey.adapters.keys.passphrase import find_passphrase
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore

@@ -95,7 +95,8 @@ def test_a_derived_key_and_what_was_read_are_wiped(
     file.write_text("correct horse\n")
     file.chmod(0o600)
 
-    from covey.adapters.keys import identity_file, key_file
+    from covey.adapters.keys import key_file
+    from covey.adapters.keys import passphrase as passphrase_module
 
     def reading(path: Path, maximum: int) -> bytearray:
         buffers.append((path.name, read_secret(path, maximum)))
@@ -105,8 +106,8 @@ def test_a_derived_key_and_what_was_read_are_wiped(
         secrets.append(argon2id(typed, salt, passes, memory_kib))
         return secrets[-1]
 
-    read_secret = getattr(identity_file, "read_secret")  # noqa: B009 - where it is used
-    monkeypatch.setattr(identity_file, "read_secret", reading)
+    read_secret = getattr(key_file, "read_secret")  # noqa: B009 - where it is used
+    monkeypatch.setattr(passphrase_module, "read_secret", reading)
     monkeypatch.setattr(key_file, "read_secret", reading)
     monkeypatch.setattr(crypto, "argon2id", deriving)
     dataclasses.replace(folder, passphrase_file=file).identity()

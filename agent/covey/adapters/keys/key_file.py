@@ -1,7 +1,7 @@
 """Secrets at rest: files of mode 0600 in folders of mode 0700, replaced whole and durably, refused when laxer.
 
 Who can read the owner's files is the owner (or root). So ownership and modes are what there is, unless a passphrase is
-wanted (`identity_file.py`), and they are checked each time on the file that was opened, not on its name.
+wanted (`passphrase.py`), and they are checked each time on the file that was opened, not on its name.
 """
 
 from __future__ import annotations

@@ -8,27 +8,19 @@ Whoever has the file and the passphrase is the hub.
 
 from __future__ import annotations
 
-import secrets
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from covey.adapters.keys.key_file import read_secret
+from covey.adapters.keys.passphrase import open_under_passphrase, read_passphrase, seal_under_passphrase
 from covey.adapters.sqlite.file.groups_copy import CopiedGroup, read_copied_groups
-from covey.core import crypto
 from covey.core.ids import GROUP_ID_BYTES, KEY_BYTES, DeviceKey, GroupId
 from covey.core.pairing.pending import Replacement
 from covey.core.wire import cbor
-from covey.errors import ConfigurationError, DecryptionError, MalformedError, RemoteError, UsageError
+from covey.errors import ConfigurationError, MalformedError, RemoteError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.key import (
-    ARGON2_MEMORY_KIB,
-    ARGON2_MEMORY_KIB_MAX,
-    ARGON2_MEMORY_KIB_MIN,
-    ARGON2_PASSES,
-    ARGON2_PASSES_MAX,
-    ARGON2_PASSES_MIN,
-    MAXIMUM_PASSPHRASE_BYTES,
     MAXIMUM_RECOVERED_FILE_BYTES,
     MAXIMUM_RECOVERED_FILES,
     MAXIMUM_RECOVERED_OPERATORS,
@@ -38,7 +30,6 @@ from covey.limits.key import (
 
 _DOMAIN = b"covey/1 recovery"
 _VERSION = 1
-_SALT_BYTES = 16
 _PATH_BYTES = 255
 
 RECOVERED_FILES = (
@@ -48,8 +39,6 @@ RECOVERED_FILES = (
     *("broker/passwords", "broker/passwords.*", "broker/names", "broker/former-names", "broker/ca/*"),
 )
 """Which files of the state folder are in it, as patterns."""
-
-Head = list[object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,53 +82,28 @@ class Recovery:
         )
         if len(plain) > MAXIMUM_RECOVERY_BYTES - _PATH_BYTES:
             raise ConfigurationError("the groups of this device are too large for a recovery file")
-        salt, nonce = secrets.token_bytes(_SALT_BYTES), secrets.token_bytes(crypto.NONCE_BYTES)
-        head: Head = [_VERSION, salt, ARGON2_PASSES, ARGON2_MEMORY_KIB, nonce]
-        key = crypto.argon2id(passphrase, salt, ARGON2_PASSES, ARGON2_MEMORY_KIB)
-        sealed = crypto.aead_seal(plain, _DOMAIN + cbor.encode(head), nonce, key.reveal())
-        key.wipe()
-        return cbor.encode([*head, sealed])
+        return seal_under_passphrase(plain, _DOMAIN, _VERSION, passphrase)
 
 
-def open_recovery(raw: bytes, passphrase: bytes | bytearray) -> Recovery:
-    """Open a recovery file.
+def open_recovery(raw: bytes, passphrase: Callable[[], bytearray]) -> Recovery:
+    """Open a recovery file; `passphrase` is called once, and its result is wiped.
 
     Raises:
         ConfigurationError: it is none, damaged, of a newer Covey, or the passphrase is wrong.
     """
     try:
-        *head, sealed = cbor.record(
-            cbor.decode(raw, MAXIMUM_RECOVERY_BYTES),
-            "recovery file",
-            cbor.uint(255),
-            cbor.octets(_SALT_BYTES),
-            cbor.uint(),
-            cbor.uint(),
-            cbor.octets(crypto.NONCE_BYTES),
-            cbor.octets_to(MAXIMUM_RECOVERY_BYTES),
-        )
+        content = cbor.decode(raw, MAXIMUM_RECOVERY_BYTES)
+        if isinstance(content, list) and content[:1] not in ([], [_VERSION]):
+            raise ConfigurationError("a newer Covey wrote this recovery file", hint="upgrade Covey")
+        plain = open_under_passphrase(content, _DOMAIN, MAXIMUM_RECOVERY_BYTES, "the recovery file", passphrase)
     except RemoteError as error:
         raise ConfigurationError(
             "this is not a recovery file, or it is damaged", hint="'covey hub save' writes such files"
         ) from error
-    version, salt, passes, memory_kib, nonce = head
-    if version != _VERSION:
-        raise ConfigurationError("a newer Covey wrote this recovery file", hint="upgrade Covey")
-    if not (
-        ARGON2_PASSES_MIN <= passes <= ARGON2_PASSES_MAX
-        and ARGON2_MEMORY_KIB_MIN <= memory_kib <= ARGON2_MEMORY_KIB_MAX
-    ):
-        raise ConfigurationError("the recovery file has key-derivation costs outside the allowed range")
-    key = crypto.argon2id(passphrase, salt, passes, memory_kib)
     try:
-        plain = crypto.aead_open(sealed, _DOMAIN + cbor.encode(head), nonce, key.reveal())
         return _read(plain)
-    except DecryptionError as error:
-        raise ConfigurationError("the passphrase is wrong, or the recovery file is damaged") from error
     except RemoteError as error:
         raise ConfigurationError("the recovery file is damaged, or a newer Covey wrote it") from error
-    finally:
-        key.wipe()
 
 
 def recovery_passphrase(file: str | None, *, twice: bool = False) -> bytearray:
@@ -149,24 +113,12 @@ def recovery_passphrase(file: str | None, *, twice: bool = False) -> bytearray:
         ConfigurationError: nobody is there to ask, or it is empty or too long; or as of `read_secret`.
         UsageError: the two that were typed differ.
     """
-    if file is not None:
-        found = read_secret(Path(file), MAXIMUM_PASSPHRASE_BYTES)
-    elif sys.stdin.isatty() or sys.stderr.isatty():
-        import getpass
-
-        typed = getpass.getpass("passphrase of the recovery file: ")
-        if twice and getpass.getpass("repeat: ") != typed:
-            raise UsageError("the two passphrases differ")
-        found = bytearray(typed, "utf-8")
-    else:
+    if file is None and not (sys.stdin.isatty() or sys.stderr.isatty()):
         raise ConfigurationError(
             "a recovery file needs a passphrase, and there is no terminal to ask for it", hint="--password-file FILE"
         )
-    while found.endswith((b"\r", b"\n")):
-        del found[-1:]
-    if not 0 < len(found) <= MAXIMUM_PASSPHRASE_BYTES:
-        raise ConfigurationError(f"a passphrase must have 1 to {MAXIMUM_PASSPHRASE_BYTES} bytes")
-    return found
+    path = None if file is None else Path(file)
+    return read_passphrase(path, "passphrase of the recovery file: ", twice=twice)
 
 
 def is_recovered(name: str) -> bool:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covey.adapters.keys.identity_file import find_passphrase
+from covey.adapters.keys.passphrase import find_passphrase
 from covey.app.device.device import open_device
 from covey.core.ids import device_name, truncate_utf8
 from covey.errors import CoveyError

@@ -110,9 +110,7 @@ def adopt_hub(
             f"{folder.path} already holds a device",
             hint="use a machine without Covey's state, or name another state folder: --state DIR",
         )
-    passphrase = recovery_passphrase(password_file)
-    recovery = open_recovery(raw, passphrase)
-    wipe(passphrase)
+    recovery = open_recovery(raw, lambda: recovery_passphrase(password_file))
     if _IDENTITY not in recovery.files:
         raise ConfigurationError("the recovery file contains no identity", hint="save it again on the hub")
     _write_files(folder, recovery)

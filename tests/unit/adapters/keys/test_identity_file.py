@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from covey.adapters.keys.identity_file import (
-    find_passphrase,
     noise_file,
     plain_file,
     read_noise,
     read_seed,
     sealed_file,
 )
+from covey.adapters.keys.passphrase import find_passphrase
 from covey.core.crypto import NoiseKey
 from covey.core.wire import cbor
 from covey.errors import ConfigurationError
@@ -144,7 +144,7 @@ def test_the_passphrase_comes_from_systemd_or_a_private_file(tmp_path: Path, mon
 @pytest.mark.processes
 def test_the_passphrase_is_not_echoed() -> None:  # accepts: 002.27
     master, slave = pty.openpty()
-    script = "from covey.adapters.keys.identity_file import find_passphrase as f; print(len(f(None, twice=True)))"
+    script = "from covey.adapters.keys.passphrase import find_passphrase as f; print(len(f(None, twice=True)))"
     command = [sys.executable, "-c", script]
     with subprocess.Popen(
         command, stdin=slave, stdout=subprocess.PIPE, stderr=slave, start_new_session=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,10 @@ from covey.errors import ConfigurationError
 _WORDS = b"correct horse"
 
 
+def _typed(words: bytes = _WORDS) -> Callable[[], bytearray]:
+    return lambda: bytearray(words)
+
+
 def _recovery() -> Recovery:
     group = GroupId(bytes([1]) * 32)
     operator = PinnedOperator(group, DeviceKey(bytes([2]) * 32), DeviceKey(bytes([3]) * 32), 7)
@@ -32,26 +37,26 @@ def _recovery() -> Recovery:
 
 
 def test_what_was_saved_is_read() -> None:
-    assert open_recovery(_recovery().sealed(_WORDS), _WORDS) == _recovery()
+    assert open_recovery(_recovery().sealed(_WORDS), _typed()) == _recovery()
 
 
 def test_a_device_without_operators_and_own_devices_is_read() -> None:
     plain = Recovery(1, {}, ())
-    assert open_recovery(plain.sealed(_WORDS), _WORDS) == plain
+    assert open_recovery(plain.sealed(_WORDS), _typed()) == plain
 
 
 def test_another_passphrase_or_any_changed_byte_is_refused() -> None:
     raw = _recovery().sealed(_WORDS)
     with pytest.raises(ConfigurationError, match="passphrase is wrong"):
-        open_recovery(raw, b"correct horses")
+        open_recovery(raw, _typed(b"correct horses"))
     for place in (*range(0, 60, 7), len(raw) // 2, len(raw) - 1):
         changed = bytearray(raw)
         changed[place] ^= 1
         with pytest.raises(ConfigurationError):
-            open_recovery(bytes(changed), _WORDS)
+            open_recovery(bytes(changed), _typed())
     for cut in (0, 1, 40, len(raw) - 1):
         with pytest.raises(ConfigurationError):
-            open_recovery(raw[:cut], _WORDS)
+            open_recovery(raw[:cut], _typed())
 
 
 def test_a_file_that_asks_for_too_much_or_too_little_work_is_refused() -> None:
@@ -59,13 +64,13 @@ def test_a_file_that_asks_for_too_much_or_too_little_work_is_refused() -> None:
     for costs in ((1, memory_kib), (1_000_000, memory_kib), (3, 1), (3, 1 << 30)):
         raw = cbor.encode([version, salt, *costs, nonce, sealed])
         with pytest.raises(ConfigurationError, match="outside the allowed range"):
-            open_recovery(raw, _WORDS)
+            open_recovery(raw, _typed())
 
 
 def test_a_newer_file_is_named_so() -> None:
     _, *rest = cbor.decode(_recovery().sealed(_WORDS), 1 << 20)
     with pytest.raises(ConfigurationError, match="newer Covey"):
-        open_recovery(cbor.encode([2, *rest]), _WORDS)
+        open_recovery(cbor.encode([2, *rest]), _typed())
 
 
 def test_no_file_outside_the_listed_places_is_written() -> None:
@@ -81,7 +86,7 @@ def test_no_file_outside_the_listed_places_is_written() -> None:
         assert not is_recovered(name), name
     hostile = Recovery(1, {"../../etc/cron.d/x": b"x"}, ())
     with pytest.raises(ConfigurationError, match="damaged"):
-        open_recovery(hostile.sealed(_WORDS), _WORDS)
+        open_recovery(hostile.sealed(_WORDS), _typed())
 
 
 def test_a_passphrase_comes_from_a_private_file(tmp_path: Path) -> None:
