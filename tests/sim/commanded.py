@@ -16,6 +16,7 @@ from covey.app.orders.pinned_commands import PinnedCommands
 from covey.core.actions.definition import ActionDefinition, Ends, Integer, Invocation, LimitedText
 from covey.core.actions.execution import Execution
 from covey.core.actions.installing import Installing
+from covey.core.actions.moving import Moving
 from covey.core.actions.results import NOT_ALLOWED
 from covey.core.orders.authority import Pins
 from covey.errors import ActionError
@@ -84,9 +85,14 @@ class Commanded(Obedient):
         self.actions = OrderedActions(
             self.store,
             commands,
-            Execution(commands, self, self.identity.noise, Installing(self.store.installations, self, Unstaged())),
+            Execution(
+                *(commands, self, self.identity.noise),
+                Installing(self.store.installations, self, Unstaged()),
+                Moving(self.store),
+            ),
             PinnedCommands(self.store, lambda _group_id: self._pins),
             *(self, self, lambda _level, _line: None),
+            *(lambda: self.name, lambda: True),
         )
 
     def _maintain(self) -> None:

@@ -25,6 +25,7 @@ from covey.core.actions.commands import ObeyedSince
 from covey.core.actions.definition import INSTALLER_ARGUMENTS, ActionDefinition, Invocation
 from covey.core.actions.execution import Execution
 from covey.core.actions.installing import Installing
+from covey.core.actions.moving import Moving
 from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, sign_operation
@@ -75,9 +76,10 @@ class Pump(Device):
         self.actions = OrderedActions(
             self.store,
             self.store.commands,
-            Execution(self.store.commands, self, self.identity.noise, installing),
+            Execution(self.store.commands, self, self.identity.noise, installing, Moving(self.store)),
             commands,
             *(self, self, lambda _level, _line: None),
+            *(lambda: self.name, lambda: True),
         )
 
     @property

@@ -101,6 +101,16 @@ MOMENT_REST_US = 120_000_000
 """Between two questions whether this is the moment to install: a program that starts this often costs a Pi 1 % of a
 core."""
 
+MAXIMUM_GROUP_MOVES = 8
+"""Moves of one device to other groups at a time: it is in few groups, and each move may wait for weeks."""
+
+MOVE_REST_US = 5_000_000
+"""Between two looks at a move that is under way: what it waits for takes minutes or weeks."""
+
+MOVED_LEAVES_US = 7 * 86_400_000_000
+"""How long a device that has moved waits in the old group until an operator removes it. An operator removes all that
+have moved by one manifest; each that leaves by itself costs one that begins an epoch."""
+
 STAGING_REST_US = 2_000_000
 """Between two looks at whether it has come."""
 

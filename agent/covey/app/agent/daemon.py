@@ -28,6 +28,7 @@ from covey.app.groups.whole_chain import WholeChain
 from covey.app.history.roles import forgetting_role, signing_role
 from covey.app.loop.relay_loop import speak_with_relay, stop_signals
 from covey.app.pairing.replacing import ReplacementsRole
+from covey.core.actions.moves import MovePhase
 from covey.errors import ConfigurationError, LocalError, StorageError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _ran_until_restart(
             own = roles(device)
             attempts_role = OrderAttempts(lambda group: attempts(device, group), device.store, report)
             ordered: list[AgentRole] = [settings_role(device, restart.ask), attempts_role]
-            if commands or device.store.installations.all():  # what is on trial ends, whoever is obeyed now
+            if commands or _is_under_way(device):  # that ends, whoever is obeyed now
                 from covey.app.orders.command_role import commands_role
 
                 ordered.append(commands_role(device, restart.ask, own))
@@ -110,8 +111,17 @@ def _ran_until_restart(
 
 def _has_obeyed(device: Device) -> bool:
     store = device.store
-    left = store.ordered_settings.all() or store.installations.all() or device.folder.configuration.ordered()
+    left = store.ordered_settings.all() or _is_under_way(device) or device.folder.configuration.ordered()
     return bool(somebody_is_pinned(device) or left)
+
+
+def _is_under_way(device: Device) -> bool:
+    """Return whether something is on trial here, or the device moves to another group."""
+    store = device.store
+    moves = any(
+        each.phase is not MovePhase.MOVED or device.node.groups.is_in(each.source) for each in store.group_moves.all()
+    )
+    return moves or bool(store.installations.all())
 
 
 def _run(

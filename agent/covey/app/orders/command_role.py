@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.journal import report
 from covey.adapters.sqlite.content import ContentState, KeptFile
 from covey.adapters.unit_programs import UnitPrograms
+from covey.app.device.known_labels import own_label
 from covey.app.device.pins import pins
 from covey.app.orders.action_programs import ActionPrograms, agent_actions
 from covey.app.orders.ordered_actions import OrderedActions
@@ -21,6 +22,7 @@ from covey.core.actions.definition import ActionDefinition, Invocation, ProgramB
 from covey.core.actions.execution import Execution
 from covey.core.actions.installation import Installation
 from covey.core.actions.installing import Installing
+from covey.core.actions.moving import Moving
 from covey.core.actions.results import NOT_FETCHED
 from covey.core.history.files import FileOffer
 from covey.core.history.kinds import OperationKind
@@ -103,11 +105,13 @@ def commands_role(device: Device, restart: Callable[[], None], roles: Sequence[A
     return OrderedActions(
         device.store,
         commands,
-        Execution(commands, owner, device.node.identity.noise, installing),
+        Execution(commands, owner, device.node.identity.noise, installing, Moving(device.store)),
         PinnedCommands(device.store, lambda group_id: pins(device, group_id)),
         ActionPrograms(device.folder.path, agent_actions(restart, roles), units),
         device.clock,
         report,
+        lambda: own_label(device),
+        lambda: not device.config.operations.operators,
     )
 
 

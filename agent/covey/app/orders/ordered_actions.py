@@ -16,6 +16,7 @@ from covey.core.actions.definition import Ends
 from covey.core.actions.execution import Begun, Execution
 from covey.core.actions.installation import Installation, InstallationPhase
 from covey.core.actions.installing import Installed, Installing, StepBegun
+from covey.core.actions.moving import Moved, Obeyed
 from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, End, as_remembered, in_words
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest
@@ -24,7 +25,7 @@ from covey.core.ids import DeviceKey, GroupId, OperationId, Place
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import ActionError, LocalError, StorageError, UnknownGroupError
-from covey.limits.actions import CLOCK_SETTLES_US
+from covey.limits.actions import CLOCK_SETTLES_US, MOVE_REST_US
 from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram, Transactions
 
 if TYPE_CHECKING:
@@ -100,7 +101,10 @@ class OrderedActions:
         programs: Programs,
         clock: Clock,
         report: Report,
+        label: Callable[[], str],
+        pins: Callable[[], bool],
     ) -> None:
+        """`label` returns what this device calls itself; `pins` whether it may learn operators."""
         self._store = store
         self._records = records
         self._execution = execution
@@ -108,7 +112,11 @@ class OrderedActions:
         self._programs = programs
         self._clock = clock
         self._report = report
+        self._label = label
+        self._pins = pins
         self._installing = execution.installing
+        self._moving = execution.moving
+        self._move_at_us = 0
         self._trials = Trials(store, execution.installing)
         self._running: _Running | None = None
         self._counting: frozenset[OperationId] = frozenset()
@@ -133,13 +141,17 @@ class OrderedActions:
         rest_us = self._advance(node, now, moment)
         if self._trials.look(node, now):
             rest_us = min(rest_us or _RETRY_US, _RETRY_US)
+        if now.monotonic_us >= self._move_at_us:
+            self._move_at_us = now.monotonic_us + MOVE_REST_US
+            self._move(node, now, moment)
         reported = self._report_results(node, now)
         if now.monotonic_us >= self._lacked_at_us:
             self._lacked_at_us = now.monotonic_us + _LOOK_US
             self._queue_lacked(node, now)
         if rest_us is not None:
             return now.monotonic_us + rest_us
-        return self._look_at_us if reported else min(self._look_at_us, now.monotonic_us + _RETRY_US)
+        due_us = min(self._look_at_us, self._move_at_us) if self._moving.under_way() else self._look_at_us
+        return due_us if reported else min(due_us, now.monotonic_us + _RETRY_US)
 
     def stop(self, node: Node, now: Now) -> None:
         """End the running program, unless it has ended by itself, and store its result."""
@@ -304,6 +316,25 @@ class OrderedActions:
             return _Running(begun, self._programs.start(begun.invocation, now.monotonic_us), now.monotonic_us)
         except ActionError as error:
             return _Running(begun, None, now.monotonic_us, _refused(error))
+
+    def _move(self, node: Node, now: Now, moment: Moment) -> None:
+        """Take the next steps of moves to other groups; without room in the outbox, a later look does."""
+        under_way = self._moving.under_way()
+        waits = {each.operation for each in under_way if node.history.awaits_past(each.source)}
+        obeyed = Obeyed(self._counting | waits, self._operators, self._pins(), node.history.is_known)
+        ended: list[Moved] = []
+        final: list[CommandRecord] = []
+        try:
+            with self._store.transaction():
+                ended += self._moving.turn(node.groups, node.actions, obeyed, self._label(), now)
+                concluded = [self._execution.conclude(each.operation, each.end, moment) for each in ended]
+                final += [each for each in concluded if each is not None]
+                self._count(final)
+        except LocalError as error:
+            node.discard()
+            self._report("warning", f"a move to another group waits: {error}")
+            return
+        self._report_final(node, final)
 
     # -- reporting ----------------------------------------------------------------------------------------------------
 

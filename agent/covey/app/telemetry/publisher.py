@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covey.app.device.device import group_id
 from covey.app.device.noted_alarms import note_alarms
 from covey.app.loop.link_windows import ask_for_window
+from covey.core.actions.moves import followed
 from covey.core.ids import GroupId
 from covey.core.node import Node
 from covey.core.now import ABSOLUTE_US, Now
@@ -302,16 +303,25 @@ class Outflow:
         return due
 
 
-def telemetry_group(configured: GroupId | None) -> Callable[[Node], GroupId]:
-    """Return the rule that picks the group telemetry goes to: the configured one, or the first with a collector."""
+def _unmoved() -> dict[GroupId, GroupId]:
+    return {}
+
+
+def telemetry_group(
+    configured: GroupId | None, moved: Callable[[], dict[GroupId, GroupId]] = _unmoved
+) -> Callable[[Node], GroupId]:
+    """Return the rule that picks the group telemetry goes to: the configured one, or the first with a collector.
+
+    `moved` returns by group to which other one operators have moved this device, and its readings.
+    """
 
     def pick(node: Node) -> GroupId:
         if configured is not None:
-            return configured
+            return followed(configured, moved())
         groups = [manifest.group_id for manifest in node.groups.joined()]
         for joined in groups:
             if node.groups.collector_of(joined) is not None:
-                return joined
+                return followed(joined, moved())
         if groups:
             raise LocalError(
                 "no group of this device has a collector", hint="invite one: covey invite --capability collector"
@@ -335,7 +345,7 @@ def device_publisher(device: Device, batch_readings: int | None = None) -> Publi
     return Publisher(
         device.clock,
         device.store,
-        telemetry_group(group_id(telemetry.group) if telemetry.group else None),
+        telemetry_group(group_id(telemetry.group) if telemetry.group else None, device.store.group_moves.targets),
         int(telemetry.batch_seconds * 1e6),
         batch_readings or telemetry.batch_readings,
         device.series,

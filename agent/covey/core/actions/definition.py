@@ -134,6 +134,10 @@ class Invocation:
     """What an installer is to do; "": it is none."""
 
 
+MOVE = ("agent", "move")
+"""How the command line of the action begins that moves a device to another group (`moving.py`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class ActionDefinition:
     """An action as the device's owner defines it; `idempotent`: doing it twice is as good as once.
@@ -153,6 +157,11 @@ class ActionDefinition:
     stdin: str = ""
     trial_us: int | None = None
     when: tuple[str, ...] = ()
+
+    @property
+    def moves(self) -> bool:
+        """Whether it moves the device to another group."""
+        return self.argv[: len(MOVE)] == MOVE
 
     def installer_invocation(self, word: str) -> Invocation:
         """Return what is to be run where an installer is to do what a word says."""

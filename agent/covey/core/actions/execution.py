@@ -12,7 +12,8 @@
 5. When a device begins to obey again, its records may be incomplete: commands that waited or had started become
    `unknown`.
 6. An installation on trial has its own rules from its start (`installing.py`), and no longer blocks the queue: others
-   start meanwhile, but none of the same action.
+   start meanwhile, but none of the same action. A move to another group has its own rules as well (`moving.py`), and
+   blocks nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from covey.core.actions import results
 from covey.core.actions.commands import NOTHING_HALTED, CommandRecord, GivenCommand, Halted, Moment
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation
 from covey.core.actions.installing import ActionOwner, Installing
+from covey.core.actions.moving import Moving
 from covey.core.actions.results import CommandState, End, OrderResult
 from covey.core.actions.secrets import redacted
 from covey.core.crypto import NoiseKeys
@@ -56,11 +58,14 @@ class Begun:
 class Execution:
     """Takes commands, and says which one is next. Each method is one transaction of the caller's."""
 
-    def __init__(self, records: CommandRecords, owner: ActionOwner, keys: NoiseKeys, installing: Installing) -> None:
+    def __init__(
+        self, records: CommandRecords, owner: ActionOwner, keys: NoiseKeys, installing: Installing, moving: Moving
+    ) -> None:
         self._records = records
         self._owner = owner
         self._keys = keys
         self.installing = installing
+        self.moving = moving
 
     def take(self, given: Iterable[GivenCommand], moment: Moment) -> list[CommandRecord]:
         """Take what is new (rules 1 and 2); return what is refused at once."""
@@ -165,14 +170,29 @@ class Execution:
             boot_id=moment.boot_id,
             tries=record.tries + 1,
         )
+        if definition.moves or definition.trial_us is not None:
+            return self._begin_apart(begun, definition, moment)
         self._records.change(begun)
-        if definition.trial_us is not None:
-            self.installing.begin(begun, moment)
-            return None
         return Begun(begun, invocation)
 
+    def _begin_apart(self, begun: CommandRecord, definition: ActionDefinition, moment: Moment) -> CommandRecord | None:
+        """Begin an installation or a move (rule 6); return the result of a command that ends by it: this one, or an
+        earlier one that it replaces.
+        """
+        if not definition.moves:
+            self._records.change(begun)
+            self.installing.begin(begun, moment)
+            return None
+        try:
+            ended = self.moving.begin(begun, moment.wall_us)
+        except ActionError as error:
+            refused = End(CommandState.REFUSED, error.code, str(error))
+            return self._end(replace(begun, started_us=None), refused, moment)
+        self._records.change(begun)
+        return next((self.conclude(each.operation, each.end, moment) for each in ended), None)
+
     def conclude(self, operation: OperationId, end: End, moment: Moment) -> CommandRecord | None:
-        """Keep how an installation has ended; None: its group has been left."""
+        """Keep how an installation or a move has ended; None: its group has been left."""
         record = self._records.record(operation)
         return None if record is None else self._end(record, end, moment)
 
@@ -197,8 +217,9 @@ class Execution:
             raise ActionError("its arguments are sealed for other devices", results.SEALED) from error
 
     def _begun(self) -> list[CommandRecord]:
-        installed = {each.operation for each in self.installing.under_way()}
-        return [record for record in self._records.begun() if record.command.operation not in installed]
+        apart = {each.operation for each in self.installing.under_way()}
+        apart |= {each.operation for each in self.moving.under_way()}
+        return [record for record in self._records.begun() if record.command.operation not in apart]
 
     def _definition(self, command: GivenCommand) -> ActionDefinition | None:
         try:

@@ -44,6 +44,7 @@ from covey.core.records.link import (
 )
 from covey.core.records.orders import (
     CommandRecords,
+    GroupMoveRecords,
     InstallationRecords,
     OrderedSettingRecords,
     ResultRecords,
@@ -153,6 +154,9 @@ class Records(Protocol):
 
     @property
     def installations(self) -> InstallationRecords: ...
+
+    @property
+    def group_moves(self) -> GroupMoveRecords: ...
 
     @property
     def ordered_settings(self) -> OrderedSettingRecords: ...

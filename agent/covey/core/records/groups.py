@@ -274,7 +274,10 @@ class PairingRecords(Protocol):
 
 
 class InvitedOperatorRecords(Protocol):
-    """Operators that a person accepted with a group's invite."""
+    """Operators that a person accepted with a group's invite, or that moved this device into the group."""
+
+    def pin(self, group_id: GroupId, operators: Iterable[DeviceKey], inviter: DeviceKey, now_us: int) -> None:
+        """Keep a group's operators, in place of earlier ones."""
 
     def forget(self, group_id: GroupId) -> None:
         """Forget that."""

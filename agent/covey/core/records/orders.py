@@ -7,6 +7,7 @@ from typing import Protocol
 
 from covey.core.actions.commands import CommandRecord, ObeyedSince
 from covey.core.actions.installation import Installation
+from covey.core.actions.moves import GroupMove
 from covey.core.actions.results import KeptResult, OrderResult
 from covey.core.ids import DeviceKey, GroupId, OperationId, Place
 from covey.core.orders.nodes import Lacked, SentReport, Subject
@@ -123,6 +124,19 @@ class InstallationRecords(Protocol):
 
     def remove(self, operation: OperationId) -> None:
         """Forget one."""
+
+
+class GroupMoveRecords(Protocol):
+    """The moves of this device to other groups; durable once the caller's transaction is."""
+
+    def all(self) -> list[GroupMove]:
+        """Return them by old group, those that have ended as well."""
+
+    def put(self, move: GroupMove) -> None:
+        """Keep one, in the place of what was kept of its old group."""
+
+    def remove(self, source: GroupId) -> None:
+        """Forget the move away from a group."""
 
 
 class OrderedSettingRecords(Protocol):

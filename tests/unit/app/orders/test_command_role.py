@@ -16,7 +16,7 @@ from covey.core.actions.results import NOT_ALLOWED, NOT_DEFINED
 from covey.core.ids import GroupId, OperationId
 from covey.errors import ActionError
 
-_SHIPPED = ("fetch-file", "journal", "read-now", "reboot", "restart-agent", "support-bundle")
+_SHIPPED = ("fetch-file", "journal", "move-group", "read-now", "reboot", "restart-agent", "support-bundle")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from covey.core.actions import results
 from covey.core.actions.definition import ActionDefinition, Ends, Invocation, ProgramBounds
 from covey.core.actions.execution import Execution
 from covey.core.actions.installing import Installing
+from covey.core.actions.moving import Moving
 from covey.core.actions.results import CommandState, OrderResult
 from covey.core.group.manifest import GroupManifest
 from covey.core.history.kinds import OperationKind
@@ -63,6 +64,7 @@ class Machine:
         self.device = device
         self._pins = Pins(frozenset(each.key for each in operators), threshold)
         self.knows_the_time = True
+        self.learns = True
         self.effects: list[str] = []
         self.programs: list[_Program] = []
         self.begin()
@@ -75,11 +77,14 @@ class Machine:
             Execution(
                 *(store.commands, self, self.device.identity.noise),
                 Installing(store.installations, self, Unstaged()),
+                Moving(store),
             ),
             PinnedCommands(store, lambda _: self._pins),
             self,
             self,
             lambda _level, _line: None,
+            lambda: self.device.name,
+            lambda: self.learns,
         )
 
     def restart(self) -> None:

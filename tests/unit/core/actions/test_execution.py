@@ -16,6 +16,7 @@ from covey.core.actions.commands import CommandRecord, GivenCommand, Halted, Mom
 from covey.core.actions.definition import ActionDefinition, Ends, Integer, LimitedText
 from covey.core.actions.execution import Begun, Execution
 from covey.core.actions.installing import Installing
+from covey.core.actions.moving import Moving
 from covey.core.actions.results import CommandState, End
 from covey.core.actions.secrets import SealedArguments, seal_arguments
 from covey.core.crypto import NoiseKey, NoiseKeys
@@ -64,7 +65,8 @@ class Site:
     def __init__(self, store: SqliteStore) -> None:
         self.tables, self.owner = store.commands, _Owner()
         self.installing = Installing(store.installations, self.owner, Unstaged())
-        self.execution = Execution(self.tables, self.owner, _KEYS, self.installing)
+        self.moving = Moving(store)
+        self.execution = Execution(self.tables, self.owner, _KEYS, self.installing, self.moving)
         self.counting: set[OperationId] = set()
 
     def take(self, *commands: GivenCommand, moment: Moment = _NOW) -> list[CommandRecord]:
@@ -233,7 +235,7 @@ def test_after_a_crash_only_what_may_be_repeated_is(
 ) -> None:
     site.take(_command(1, action, **({"to": "1"} if action == "dim" else {})))
     site.begin()
-    site.execution = Execution(site.tables, site.owner, _KEYS, site.installing)
+    site.execution = Execution(site.tables, site.owner, _KEYS, site.installing, site.moving)
     moment = Moment(2_000, True, boot)
     assert [_said(each) for each in site.execution.recover(moment)] == ([] if outcome is None else [outcome])
     assert isinstance(site.execution.begin(site.counting, moment), Begun) == (outcome is None)
@@ -304,7 +306,7 @@ def test_a_secret_is_opened_for_each_try_and_kept_nowhere(site: Site, tmp_path: 
     assert (begun.invocation.argv, begun.invocation.stdin) == (("/bin/word",), b"hunter2\n")
     assert "hunter2" not in repr((begun, command))
     assert site.tables.begun()[0].command == command
-    site.execution = Execution(site.tables, site.owner, _KEYS, site.installing)
+    site.execution = Execution(site.tables, site.owner, _KEYS, site.installing, site.moving)
     assert site.execution.recover(_NOW) == []
     assert site.begin().invocation.stdin == b"hunter2\n", "it may be repeated"
     site.execution.end(begun, replace(_DONE, output=b"no hunter2 here", exit=1), _NOW)
@@ -327,7 +329,7 @@ def test_an_ended_command_keeps_no_arguments(site: Site) -> None:
 
 def test_a_device_that_has_wiped_the_key_before_its_turn_refuses(site: Site) -> None:
     site.take(_hidden("word", key="hunter2"))
-    site.execution = Execution(site.tables, site.owner, _OTHERS, site.installing)
+    site.execution = Execution(site.tables, site.owner, _OTHERS, site.installing, site.moving)
     assert site.refused() == (CommandState.REFUSED, results.SEALED)
 
 

@@ -16,6 +16,7 @@ from covey.core.actions.definition import INSTALLER_ARGUMENTS, ActionDefinition,
 from covey.core.actions.execution import Execution
 from covey.core.actions.installation import Installation, InstallationPhase
 from covey.core.actions.installing import NOT_YET, Installed, InstallerStep, Installing, StepBegun
+from covey.core.actions.moving import Moving
 from covey.core.actions.results import CommandState, End, OrderResult
 from covey.core.crypto import NoiseKey, NoiseKeys
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
@@ -81,7 +82,7 @@ class Machine:
 
     def begin(self) -> None:
         self.installing = Installing(self.store.installations, self, self.staging)
-        self.execution = Execution(self.store.commands, self, _KEYS, self.installing)
+        self.execution = Execution(self.store.commands, self, _KEYS, self.installing, Moving(self.store))
 
     def moment(self) -> Moment:
         return Moment(self.now_us, True, bytes([self.boot]), monotonic_us=self.now_us)

@@ -26,7 +26,7 @@ from covey.adapters.sqlite.file.inspection import UNREADABLE
 from covey.adapters.sqlite.file.salvage_queue import Queue
 from covey.adapters.sqlite.file.salvage_report import COMPLETE, SalvageReport
 from covey.adapters.sqlite.file.salvage_source import Row, Source
-from covey.adapters.sqlite.orders.commands import command_record, read_installation
+from covey.adapters.sqlite.orders.commands import command_record, read_group_move, read_installation
 from covey.adapters.sqlite.orders.settings import ordered_setting
 from covey.adapters.sqlite.rows import check_digest
 from covey.adapters.sqlite.store import SqliteStore
@@ -165,6 +165,10 @@ def _sound_installation(row: Row) -> None:
     read_installation(row)
 
 
+def _sound_group_move(row: Row) -> None:
+    read_group_move(row)
+
+
 def _sound_report(row: Row) -> None:
     SettingReport.from_wire(row["body"])
 
@@ -229,6 +233,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "command": (("place",), _sound_command),
     "command_once": (("once",), _anything),
     "installation": (("place",), _sound_installation),
+    "group_move": (("source",), _sound_group_move),
     "reported_setting": (("group_id", "device"), _sound_report),
     "order_result": (("id",), _sound_result),
     "order_output": (("id",), _anything),

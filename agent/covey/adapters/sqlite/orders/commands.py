@@ -11,6 +11,7 @@ from typing import Any
 from covey.adapters.sqlite.database import Database
 from covey.core.actions.commands import CommandRecord, GivenCommand, ObeyedSince
 from covey.core.actions.installation import Installation, InstallationPhase
+from covey.core.actions.moves import GroupMove, MovePhase
 from covey.core.actions.results import FINAL, CommandState, OrderResult
 from covey.core.actions.secrets import SealedArguments
 from covey.core.ids import DeviceKey, GroupId, OperationId
@@ -223,6 +224,55 @@ class InstallationTable:
 
     def remove(self, operation: OperationId) -> None:
         self._database.run("DELETE FROM installation WHERE operation = ?", (operation,))
+
+
+_MOVE_COLUMNS = ("source", "target", "operation", "author", "phase", "since", "asks", "asked_at")
+
+
+class GroupMoveTable:
+    """The moves of this device to other groups; implements `GroupMoveRecords`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> list[GroupMove]:
+        rows = self._database.run(f"SELECT {', '.join(_MOVE_COLUMNS)} FROM group_move ORDER BY source")  # noqa: S608 - our names
+        return [read_group_move(dict(zip(_MOVE_COLUMNS, row, strict=True))) for row in rows]
+
+    def put(self, move: GroupMove) -> None:
+        self._database.run(
+            "INSERT OR REPLACE INTO group_move VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(move.source, move.target, move.operation, move.author),
+                *(int(move.phase), move.since_us, move.asks, move.asked_at_us),
+            ),
+        )
+
+    def remove(self, source: GroupId) -> None:
+        self._database.run("DELETE FROM group_move WHERE source = ?", (source,))
+
+    def targets(self) -> dict[GroupId, GroupId]:
+        """Return by old group where its readings go, for the moves that have come so far."""
+        joining = int(MovePhase.JOINING)
+        return dict(self._database.run("SELECT source, target FROM group_move WHERE phase > ?", (joining,)))
+
+
+def read_group_move(row: dict[str, Any]) -> GroupMove:
+    """Read a row.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return GroupMove(
+        GroupId(row["source"]),
+        GroupId(row["target"]),
+        OperationId(row["operation"]),
+        DeviceKey(row["author"]),
+        MovePhase(row["phase"]),
+        row["since"],
+        row["asks"],
+        row["asked_at"],
+    )
 
 
 def read_installation(row: dict[str, Any]) -> Installation:

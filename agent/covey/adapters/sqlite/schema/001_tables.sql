@@ -728,6 +728,18 @@ CREATE TABLE installation (
     version_before    TEXT
 ) STRICT;
 
+-- This device's moves to other groups. One that has ended stays: readings for the old group go to the new one.
+CREATE TABLE group_move (
+    source            BLOB    NOT NULL PRIMARY KEY,
+    target            BLOB    NOT NULL,
+    operation         BLOB    NOT NULL,
+    author            BLOB    NOT NULL,
+    phase             INTEGER NOT NULL,
+    since             INTEGER NOT NULL,               -- when the phase began, in microseconds since 1970
+    asks              INTEGER NOT NULL,
+    asked_at          INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- The first result of each order and device. Its output is a row of its own, which may be deleted before it.
 CREATE TABLE order_result (
     id                INTEGER PRIMARY KEY,
