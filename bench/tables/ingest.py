@@ -10,12 +10,11 @@
 4. The whole job, into all tables, beside Spark that copies the same readings: `whole_job`.
 5. Bytes at rest: of segments as they landed, and as `covey vault compact` merges them.
 
-`python -m bench.tables.ingest --readings 4000000 --rounds 5` for figures to quote.
+`python -m bench.tables --readings 4000000 --rounds 5` for figures to quote.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import random
 import shutil
@@ -239,11 +238,3 @@ def _gzip_size(folder: Path) -> int:
             with path.open("rb") as file:
                 shutil.copyfileobj(file, out)
     return packed.stat().st_size
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m bench.tables.ingest", description=__doc__)
-    parser.add_argument("--readings", type=int, default=READINGS, help="in each vault, by the hundred thousand")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="that are counted")
-    given = parser.parse_args()
-    main(given.readings, given.rounds)

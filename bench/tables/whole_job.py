@@ -1,6 +1,6 @@
 """Both engines, from a vault to all tables, beside Spark that copies the same readings from Parquet to Parquet.
 
-All take turns; Spark's in one session that `bench.tables.ingest` has warmed up. A run begins with new tables, so it
+All take turns; Spark's in one session that `ingest` has warmed up. A run begins with new tables, so it
 contains what a run costs to start; a vault of one message tells how much that is. The CPU counted is of all processes.
 """
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
@@ -67,6 +68,9 @@ def _run(options: argparse.Namespace) -> None:
     console, stop = _Console(options), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    if options.engine == "local":
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy multiplies no matrices here, and starts none then
+        import_module("covey_ingest.task.without_pandas")
     from covey_ingest.options import SourceOptions
     from covey_ingest.task.rows import Verify
     from covey_ingest.vault.vaults import VaultPlace

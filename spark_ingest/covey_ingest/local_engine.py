@@ -6,6 +6,8 @@
    written counts once it is committed, under the number that it was written for (`tables`).
 3. Workers end when this process does, however it ends.
 4. Workers load neither PySpark nor pandas (`without_pandas`): a small machine has 1 GiB for all of this.
+5. What tasks need is loaded once. The first workers are copies of this process, if it has no threads yet; all others
+   are copies of a server, which is started for them (`local_worker`).
 """
 
 from __future__ import annotations
@@ -14,17 +16,20 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from multiprocessing.context import BaseContext
 from typing import Any, Self
 
 from covey.errors import TransientError
+from covey_ingest import local_worker
 from covey_ingest.committer.tables import Tables, opened_tables
 from covey_ingest.options import SourceOptions
 from covey_ingest.progress import Progress, ProgressReporter, Watcher, segments_between
-from covey_ingest.task import tasks, without_pandas
+from covey_ingest.task import without_pandas
 from covey_ingest.task.tasks import TaskPart, rework_part, write_part
 from covey_ingest.task.writing import Rework, Written
 from covey_ingest.vault import repairs
@@ -51,12 +56,18 @@ def run_here(
         ConfigurationError: keys, vaults or tables are not as they should be, or another engine is at these tables.
         CoveyError: what the vaults or the tables met; start again, nothing is lost.
     """
-    vaults = source.open_all()
-    vaults.check_keys()
-    with _Workers(workers or os.cpu_count() or 1) as pool, opened_tables(location, vaults.ids) as held:
+    with _Workers(workers or os.cpu_count() or 1) as pool, _opened(source, location) as held:
         options = source.settled(held.root / "covey-manifests", repairs.path_in(held.root))
         options = replace(options, home=held.home)
         _Follower(held, options, pool, ProgressReporter(watcher), stop or threading.Event()).follow(trigger_seconds)
+
+
+@contextmanager
+def _opened(source: SourceOptions, location: str) -> Iterator[Tables]:
+    vaults = source.open_all()
+    vaults.check_keys()
+    with opened_tables(location, vaults.ids) as held:
+        yield held
 
 
 @dataclass(slots=True)
@@ -73,10 +84,8 @@ class _Workers:
     """Processes that run tasks. Use as a context manager."""
 
     def __init__(self, count: int) -> None:
-        """Start them: they load what they need while the caller does."""
+        """Start them."""
         self.count = count
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([without_pandas.__name__, tasks.__name__])
         self._number = 0
         self._pool = self._fresh()
 
@@ -127,26 +136,16 @@ class _Workers:
         self._pool = self._fresh()
 
     def _fresh(self) -> ProcessPoolExecutor:
-        pool = ProcessPoolExecutor(self.count, self._context, _begin, (dict(os.environ),))
+        """Return new workers (rule 5)."""
+        context: BaseContext = multiprocessing.get_context("forkserver")
+        if local_worker.may_copy_itself():
+            local_worker.settle()
+            context = multiprocessing.get_context("fork")
+        context.set_forkserver_preload([without_pandas.__name__, local_worker.__name__])
+        pool = ProcessPoolExecutor(self.count, context, local_worker.begin, (dict(os.environ),))
         for _ in range(self.count):
             pool.submit(os.getpid)
         return pool
-
-
-def _begin(environment: dict[str, str]) -> None:
-    """Have a worker end when the engine has (rule 3).
-
-    The server that it is a copy of was started with the environment of then, which may have lacked a store's.
-    """
-    os.environ.update(environment)
-    engine = multiprocessing.parent_process()
-    if engine is not None:
-
-        def wait() -> None:
-            engine.join()
-            os._exit(1)
-
-        threading.Thread(target=wait, daemon=True).start()
 
 
 @dataclass(frozen=True, slots=True)

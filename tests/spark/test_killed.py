@@ -42,9 +42,7 @@ def _kill_when(process: subprocess.Popen[bytes], condition: Callable[[], bool], 
         assert patience.left, "the engine has not come so far in time"
         time.sleep(0.01)
     if worker:
-        found = below(process.pid)
-        workers = [pid for pid in found if pid != process.pid and "forkserver" in found[pid].command]
-        assert kill(workers[-1:])
+        assert kill([pid for pid in below(process.pid) if pid != process.pid][-1:])
         return
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -1,4 +1,4 @@
-"""The local engine within what a small machine has: 1 GiB for all its processes, and no pandas or Spark in workers."""
+"""The local engine within what a small machine has: 1 GiB for all its processes, which load what they need once."""
 
 from __future__ import annotations
 
@@ -24,16 +24,20 @@ _SEGMENTS = 12
 
 
 def _resident(pid: int) -> tuple[int, bool]:
-    """Return how much memory a process and those below it have, and whether one below it has pandas or Spark."""
-    total, heavy = 0, False
-    for each in below(pid):
+    """Return how much memory a process and those below it have, and whether one has loaded too much.
+
+    That is pandas or Spark, or everything once more, as a server of workers would.
+    """
+    total, found = 0, below(pid)
+    heavy = any("forkserver" in process.command for process in found.values())
+    for each in found:
         try:
             rollup = Path(f"/proc/{each}/smaps_rollup").read_text()
             maps = Path(f"/proc/{each}/maps").read_text()
         except OSError:
             continue  # it has ended
         total += sum(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:"))
-        heavy = heavy or (each != pid and ("/pandas/" in maps or "/pyspark/" in maps))
+        heavy = heavy or "/pandas/" in maps or "/pyspark/" in maps
     return total, heavy
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from uuid import uuid4
 
-import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -107,6 +106,8 @@ def clustered(merged: ds.Dataset, schema: pa.Schema, folder: Path, file_bytes: i
     Raises:
         OSError: the disk refused.
     """
+    import duckdb
+
     query = _ORDERED if set(schema.names) >= _COLUMNS else _AS_THEY_COME
     settings: dict[str, Any] = {"memory_limit": _MEMORY, "temp_directory": str(folder / "spill")}
     settings["autoinstall_known_extensions"] = False

@@ -33,8 +33,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -46,6 +46,9 @@ from covey_ingest.tables.forgotten import ForgottenIncarnations
 from covey_ingest.tables.messages import LINK, MESSAGES, database, in_microseconds, messages_in, scanned
 from covey_ingest.tables.standing import standing
 from covey_ingest.task.columns import TIMESTAMP
+
+if TYPE_CHECKING:
+    import duckdb
 
 GRACE = timedelta(days=1)
 """How long late data, or another collector, may still bring what is missing."""

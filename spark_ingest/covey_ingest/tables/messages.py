@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from covey_ingest.task.columns import TIMESTAMP, fields
+
+if TYPE_CHECKING:
+    import duckdb
 
 _SQL_TYPES = {
     pa.string(): "VARCHAR",
@@ -62,6 +65,8 @@ def messages_in(files: Path | list[Path], links: pa.Table | None = None) -> pa.T
         return MESSAGES.empty_table()
     if links is not None:
         return scanned(named, links).to_table().join(links.select(LINK), LINK, join_type="left semi")
+    import duckdb
+
     try:
         with database() as held:
             know_files(held, "readings", named, _FIRSTS)
@@ -109,6 +114,8 @@ def database(**tables: pa.Table) -> duckdb.DuckDBPyConnection:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
+    import duckdb  # workers, which make no connection, need not load it
+
     held = duckdb.connect(config={"autoinstall_known_extensions": False})
     held.execute("SET enable_progress_bar = false")
     held.execute("SET enable_external_file_cache = false")  # files are read once or twice, and memory is Spark's
