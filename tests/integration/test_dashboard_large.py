@@ -75,7 +75,7 @@ def test_a_look_at_one_device_makes_no_rows_of_others(fleet: CollectedFleet) -> 
         found = view.look_at(device, None, _DAY_US, key)
     assert (found.device.label, len(found.groups), found.boards) == (fleet.label(77), 1, ())
     assert {each.name for each in found.device.values} >= {"air:temperature", "battery"}
-    assert view.count("all") == 1
+    assert view.table.count(Wanted()) == 1
 
 
 def test_data_sent_to_a_browser_does_not_grow_with_the_fleet(fleet: CollectedFleet) -> None:

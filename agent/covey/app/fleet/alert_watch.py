@@ -160,13 +160,15 @@ class AlertWatch:
             StorageError: the state or the vault cannot be read, or nothing can be committed.
         """
         with open_device(self._folder) as device:
-            fleet = self._view.look(device, None, _SINCE_US, listed=None, always_us=_SINCE_US)
+            fleet = self._view.look(device, None, _SINCE_US, always_us=_SINCE_US)
             own, quiet = device.node.identity.signing_public.hex(), silenced(device)
         if not fleet.listens:
             self._listens_since = time.monotonic()
         settled = time.monotonic() - self._listens_since >= self._config.restart_seconds and fleet.listens
         known, devices = self._book.episodes, self._view.keys
-        findings = findings_of(fleet, self._view.devices(), self._config, own=own, settled=settled, known=known)
+        findings = findings_of(
+            fleet, self._view.devices(values=True), self._config, own=own, settled=settled, known=known
+        )
         with self._guard:
             settle_us = int(self._config.settle_seconds * 1_000_000)
             for notice in self._book.look(findings, devices, fleet.at_us, settle_us, quiet):

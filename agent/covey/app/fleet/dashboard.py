@@ -26,7 +26,7 @@ from covey.adapters.sqlite.fleet_table import CONDITIONS, Wanted
 from covey.app.documents import to_json
 from covey.app.fleet.devices import shown_device
 from covey.app.fleet.documents import Fleet, FleetDevice, FleetValue
-from covey.app.fleet.fleet import FleetView, vault_of
+from covey.app.fleet.fleet import FleetView, vault_of, wanted
 from covey.app.fleet.silences import silenced
 from covey.app.telemetry.curves import Curve, Interval, Window, curves
 from covey.app.telemetry.human_units import reading_text, scale_of
@@ -379,8 +379,8 @@ class Dashboard:
         return {"key": key, "label": ""} if row is None else _link(row.found)
 
     def _overview(self, fleet: Fleet, query: Mapping[str, str]) -> dict[str, Any]:
-        wanted, table = _wanted(query), self._view.table
-        matching = table.count(wanted)
+        asked, table = _wanted(query), self._view.table
+        matching = table.count(asked)
         first = query.get("first", "")
         number = int(first) if first.isascii() and first.isdecimal() and len(first) < _DIGITS else 0
         number = min(number, max(0, matching - 1)) // _ROWS * _ROWS
@@ -393,7 +393,7 @@ class Dashboard:
             "troubles": [to_json(each) for each in fleet.troubles[:_TROUBLES]],
             "more_troubles": max(0, len(fleet.troubles) - _TROUBLES),
             **{name: [to_json(each) for each in getattr(fleet, name)] for name in lists},
-            "devices": [to_json(shown_device(each)) for each in table.window(wanted, number, _ROWS)],
+            "devices": [to_json(shown_device(each)) for each in table.window(asked, number, _ROWS)],
             "first": number,
             "matching": matching,
             "all": table.count(Wanted()),
@@ -401,13 +401,11 @@ class Dashboard:
 
 
 def _wanted(query: Mapping[str, str]) -> Wanted:
-    state, find = query.get("state", ""), query.get("find", "").casefold()
-    group_id = query.get("group", "")
-    return Wanted(
+    state, group_id = query.get("state", ""), query.get("group", "")
+    return wanted(
         state if state in CONDITIONS else "all",
+        query.get("find", ""),
         GroupId(_octets(group_id, GROUP_ID_BYTES) if group_id else b""),
-        find,
-        find,
     )
 
 

@@ -213,7 +213,7 @@ class FleetVersion:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All devices of this device's groups, at a time.
+    """All groups of this device, at a time; `FleetView.devices` yields the devices.
 
     `reads_vault`: whether last values and losses are known here; `listens`: whether an agent runs and reaches a relay;
     `is_read`: whether the vault was looked at, which takes longer than all else. `invitations`: to further groups,
@@ -222,7 +222,6 @@ class Fleet:
 
     at_us: int
     summary: str
-    devices: tuple[FleetDevice, ...]
     groups: tuple[FleetGroup, ...]
     orders: tuple[FleetOrder, ...]
     invitations: tuple[WaitingInvitation, ...]

@@ -2,17 +2,17 @@
 
 1. A collector reads what its state lacks from the newest part of its vault: looking costs the agent nothing.
 2. Results are kept in a `FleetTable`, which counts and sorts them: memory does not grow with the fleet as objects
-   would. Only commands that print all devices load them all.
+   would. Callers ask for the devices that they show, and get them some at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from covey.adapters.sqlite.fleet_table import CONDITIONS, FleetTable, GroupCounts, GroupMember, ShownDevice, Wanted
+from covey.adapters.sqlite.fleet_table import CONDITIONS, FleetTable, GroupCounts, GroupMember, Wanted
 from covey.app.checks.status import own_condition
 from covey.app.fleet.devices import ASLEEP, HERE, SELF, FleetDevices, shown_device, value_of
 from covey.app.fleet.documents import SEVERITIES, Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue, FleetVersion
@@ -39,19 +39,15 @@ _VERSIONS = 8
 _ALL = 2**31
 _AT_ONCE = 500
 _NOTHING = NewestOfDevice()
+_EVERYBODY = Wanted()
+_ANY_GROUP = GroupId(b"")
 KINDS = tuple(each for each in CONDITIONS if each not in {"all", "overdue"})
 """Selections of devices, in addition to all of them."""
 
 
-class Listed(NamedTuple):
-    """Which devices a look lists: so many of a kind, or of all, and whether with their last values."""
-
-    kind: str = "all"
-    most: int = _ALL
-    values: bool = True
-
-
-_EVERYBODY = Listed()
+def wanted(condition: str, find: str, group_id: GroupId = _ANY_GROUP) -> Wanted:
+    """Return which devices are meant: of a name of `CONDITIONS`, with `find` in their label or first in their key."""
+    return Wanted(condition, group_id, find.casefold(), find.casefold())
 
 
 class OneDevice(NamedTuple):
@@ -106,16 +102,14 @@ class FleetView:
         location: str | None,
         since_us: int,
         *,
-        listed: Listed | None = _EVERYBODY,
         always_us: int = ALWAYS_US,
     ) -> Fleet:
-        """Return the fleet with its devices as it is now.
+        """Return the fleet as it is now; `devices` then yields its devices.
 
         Args:
             device: whose groups are meant.
             location: of the vault; None for the configured one.
             since_us: how far back to look in the vault at most.
-            listed: which devices it has; None for none.
             always_us: how far back to look although something of every device is found.
 
         Raises:
@@ -125,7 +119,7 @@ class FleetView:
         if device.folder.vault_key.exists():
             for _ in self.read(*vault_of(device, location), device.clock.wall_us(), since_us, always_us):
                 pass
-        return self.survey(device, listed=listed)
+        return self.survey(device)
 
     def look_at(self, device: Device, location: str | None, since_us: int, key: DeviceKey) -> OneDevice:
         """Return one member as it is now, for a view that looks at no other: of its fleet nothing more is read.
@@ -213,7 +207,6 @@ class FleetView:
         device: Device,
         *,
         reads: bool = True,
-        listed: Listed | None = None,
         overdue_most: int = _ALL,
     ) -> Fleet:
         """Return the fleet as it is now, as far as the vault was read.
@@ -221,7 +214,6 @@ class FleetView:
         Args:
             device: whose groups are meant.
             reads: whether the vault was read, where there is one.
-            listed: which devices it has; none where nobody says.
             overdue_most: of how many, not heard for too long since the last look, it is taken up; the rest is next.
         """
         now_us, own, has_keys = device.clock.wall_us(), own_condition(device), device.folder.vault_key.exists()
@@ -241,7 +233,6 @@ class FleetView:
         return Fleet(
             now_us,
             _summary(self.table, now_us, in_group=bool(self._versions), reads_vault=has_keys and reads),
-            () if listed is None else tuple(self._shown(listed)),
             tuple(_groups(device, self.table)),
             self._orders.look(device),
             tuple(waiting_invitations(device)) if own.waiting_invitations else (),
@@ -255,35 +246,24 @@ class FleetView:
             versions=tuple(FleetVersion(*each) for each in self.table.versions(_VERSIONS)),
         )
 
-    def _shown(self, listed: Listed) -> Iterator[FleetDevice]:
-        rows = self.table.window(Wanted(listed.kind), 0, listed.most)
-        return self._with_values(rows) if listed.values else map(shown_device, rows)
-
-    def _with_values(self, rows: Sequence[ShownDevice]) -> Iterator[FleetDevice]:
-        for first in range(0, len(rows), _AT_ONCE):
-            some = rows[first : first + _AT_ONCE]
-            said = self._newest.devices.of([each.found.device for each in some])
-            for each in some:
+    def devices(self, asked: Wanted = _EVERYBODY, limit: int | None = None, *, values: bool) -> Iterator[FleetDevice]:
+        """Yield up to `limit` devices, with their last values if these are asked for; few are in memory at a time."""
+        most = self.table.count(asked) if limit is None else limit
+        for first in range(0, most, _AT_ONCE):
+            rows = self.table.window(asked, first, min(_AT_ONCE, most - first))
+            said = self._newest.devices.of([each.found.device for each in rows]) if values else {}
+            for each in rows:
                 yield shown_device(each, _values(said.get(each.found.device, _NOTHING)))
-
-    def devices(self) -> Iterator[FleetDevice]:
-        """Yield all devices with their last values, some of which are in memory at a time."""
-        for first in range(0, self.count("all"), _AT_ONCE):
-            yield from self._with_values(self.table.window(Wanted("all"), first, _AT_ONCE))
 
     @property
     def keys(self) -> FleetKeys:
         """Return the devices' keys."""
         return FleetKeys(self.table)
 
-    def count(self, kind: str) -> int:
-        """Return how many devices are of a kind, or how many there are: `all`."""
-        return self.table.count(Wanted(kind))
-
     def device_with_values(self, key: DeviceKey) -> FleetDevice | None:
         """Return one device with its last values."""
         row = self.table.device(key)
-        return None if row is None else next(iter(self._with_values([row])))
+        return None if row is None else shown_device(row, self.values_of(key))
 
     def device(self, key: DeviceKey) -> FleetDevice | None:
         """Return one device."""

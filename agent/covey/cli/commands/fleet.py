@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covey.app.documents import to_json
 from covey.app.fleet import device_story, fleet
 from covey.app.fleet.devices import SELF
-from covey.app.fleet.fleet import KINDS, Listed
+from covey.app.fleet.fleet import KINDS
 from covey.app.fleet.troubles import lost_in_words
 from covey.app.groups.groups import pick_device
 from covey.app.telemetry.human_units import reading_text
@@ -22,12 +22,13 @@ from covey.cli.grammar import Parser, json_option
 from covey.cli.output.command_view import standing
 from covey.cli.output.live_screen import interval_option, read_interval, watch
 from covey.cli.output.status_view import duration
-from covey.cli.output.terminal import print_json, table_lines
+from covey.cli.output.terminal import print_json, print_json_with, table_lines
 from covey.cli.quantities import read_us
 from covey.core.ids import labelled_name, printable
 from covey.errors import UsageError
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.fleet_table import Wanted
     from covey.app.fleet.device_story import Custody, HeldMessage, StoryLine
     from covey.app.fleet.documents import (
         Fleet,
@@ -71,7 +72,7 @@ _MARKS = {"urgent": " !!", "warning": "  !", "notice": "  -"}
 _TROUBLES = 10
 """Lines of what is wrong; --json has them all."""
 _DEVICES = 200
-"""Devices that are listed unless all are asked for, as on the page: those that are not well first."""
+"""Devices that are listed where no option says otherwise, as on the page: those that are not well first."""
 _GROUPS = 12
 """Groups that are counted, those with most that is not well; --json has them all."""
 
@@ -81,13 +82,13 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "device", nargs="?", metavar="DEVICE", help="show one device with its last values: label, or start of key"
     )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--all", action="store_true", help=f"list all devices, not only the first {_DEVICES}")
-    which.add_argument(
-        "--only",
-        choices=KINDS,
-        metavar="KIND",
-        help=", ".join(KINDS),
+    parser.add_argument("--only", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("--find", metavar="TEXT", default="", help="list devices by part of a label, or start of a key")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        metavar="N",
+        help=f"list at most N devices (default: {_DEVICES}; all with --only, --find or --json)",
     )
     parser.add_argument("--since", metavar="TIME", default="1d", help="how far to look back in the vault (default: 1d)")
     parser.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
@@ -102,8 +103,10 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         UsageError: the options contradict each other.
     """
-    if options.device is not None and (options.all or options.only):
-        raise UsageError("--all and --only list devices; they cannot be used with one device")
+    if options.device is not None and (options.only or options.find or options.limit is not None):
+        raise UsageError("--only, --find and --limit list devices; they cannot be used with one device")
+    if options.limit is not None and options.limit < 0:
+        raise UsageError("--limit must be 0 or more")
     interval_s = read_interval(options.interval)
     if options.watch and options.json:
         raise UsageError("--watch and --json exclude each other")
@@ -113,21 +116,33 @@ def run(options: argparse.Namespace) -> int:
         return 0
     found = _look(options, view)
     if not options.json:
-        print("\n".join(_lines(found)))
+        for line in _lines(found):
+            print(line)
     elif isinstance(found, _Device):
         more = {"story": [to_json(each) for each in found.story], "custody": to_json(found.custody)}
         more["outbox"] = [to_json(each) for each in found.outbox]
         print_json({**to_json(found.found.device), **more})
     else:
-        print_json(to_json(found.fleet))
+        print_json_with(to_json(found.fleet), "devices", map(to_json, found.devices(values=True)))
     return 0
 
 
 class _Devices(NamedTuple):
-    """A fleet with the listed devices, and the number of devices that match."""
+    """A fleet, and which of its devices to list: up to `limit` of those that are `wanted`; None for all of them."""
 
     fleet: Fleet
-    matching: int
+    view: FleetView
+    wanted: Wanted
+    limit: int | None
+
+    def devices(self, *, values: bool) -> Iterator[FleetDevice]:
+        """Yield the devices to list."""
+        return self.view.devices(self.wanted, self.limit, values=values)
+
+    @property
+    def left_out(self) -> int:
+        """How many devices match and are not listed."""
+        return 0 if self.limit is None else max(0, self.view.table.count(self.wanted) - self.limit)
 
 
 class _Device(NamedTuple):
@@ -143,10 +158,10 @@ def _look(options: argparse.Namespace, view: FleetView) -> _Devices | _Device:
     since_us = read_us("--since", options.since, _LONGEST_US)
     with open_device(options) as device:
         if options.device is None:
-            kind = options.only or "all"
-            most = {} if options.all or options.only or options.json else {"most": _DEVICES}
-            found = view.look(device, options.vault, since_us, listed=Listed(kind, values=options.json, **most))
-            return _Devices(found, view.count(kind))
+            wanted = fleet.wanted(options.only or "all", options.find)
+            limit = None if options.only or options.find or options.json else _DEVICES
+            limit = limit if options.limit is None else options.limit
+            return _Devices(view.look(device, options.vault, since_us), view, wanted, limit)
         key = pick_device(device.node.groups.joined(), options.device).keys.signing_public
         return _Device(
             view.look_at(device, options.vault, since_us, key),
@@ -160,10 +175,11 @@ def _lines(found: _Devices | _Device) -> Iterator[str]:
     if isinstance(found, _Device):
         yield from _device(found)
     else:
-        yield from _fleet(found.fleet, found.matching)
+        yield from _fleet(found)
 
 
-def _fleet(found: Fleet, matching: int) -> Iterator[str]:
+def _fleet(listed: _Devices) -> Iterator[str]:
+    found = listed.fleet
     yield printable(found.summary, 1_000)
     for trouble in found.troubles[:_TROUBLES]:
         yield f"{_MARKS[trouble.severity]} {printable(trouble.what)}: {printable(trouble.hint, 1_000)}"
@@ -173,9 +189,9 @@ def _fleet(found: Fleet, matching: int) -> Iterator[str]:
         yield ""
         yield from _groups(found.groups)
     yield ""
-    yield from table_lines(_DEVICES_HEAD, [_row(each, found.at_us) for each in found.devices])
-    if matching > len(found.devices):
-        yield f"and {matching - len(found.devices):,} more: --all lists all, --only offline those that are offline"
+    yield from table_lines(_DEVICES_HEAD, (_row(each, found.at_us) for each in listed.devices(values=False)))
+    if listed.left_out:
+        yield f"and {listed.left_out:,} more: --only offline lists those that are offline, --limit N lists more"
     if not found.reads_vault:
         yield ""
         yield _NO_VAULT

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 
 from covey.core.ids import printable
@@ -17,14 +18,29 @@ TIME_UP = TimeUpError.exit_code
 _CELL = 10_000
 """Characters of a cell or field; a longer one is cut off."""
 
+_ALIGNED = 1_000
+"""Rows of a table that decide how wide its columns are."""
+
 PARTLY = 3
 """The exit code where nothing failed, but some of the devices meant obey no operator and did nothing."""
 
 
 def print_json(value: object) -> None:
     """Print one JSON document on stdout; control characters are JSON escapes."""
+    print(_json(value))
+
+
+def print_json_with(fields: Mapping[str, object], name: str, items: Iterable[object]) -> None:
+    """Print a JSON object with one further field, a list; each item is dropped once it is printed."""
+    print(_json(fields).removesuffix("}"), end=f", {_json(name)}: [")
+    for place, each in enumerate(items):
+        print(f"{', ' * bool(place)}{_json(each)}", end="")
+    print("]}")
+
+
+def _json(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    print(text if text.isprintable() else "".join(map(_escaped, text)))
+    return text if text.isprintable() else "".join(map(_escaped, text))
 
 
 def _escaped(character: str) -> str:
@@ -42,11 +58,15 @@ def print_fields(fields: Mapping[str, object], width: int = 13) -> None:
         print(f"{name.replace('_', ' '):<{width}} {printable(str(value or '-'), _CELL)}")
 
 
-def table_lines(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Yield the lines of a table with aligned columns; None is a dash. Control and bidi characters are replaced."""
-    lines = [["-" if cell is None else printable(str(cell), _CELL) for cell in row] for row in (head, *rows)]
+def table_lines(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Yield the lines of a table; None is a dash. Control and bidi characters are replaced.
+
+    The first `_ALIGNED` rows decide how wide columns are, so that a long table needs little memory.
+    """
+    cells = (["-" if cell is None else printable(str(cell), _CELL) for cell in row] for row in chain((head,), rows))
+    lines = list(islice(cells, _ALIGNED))
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    for line in lines:
+    for line in chain(lines, cells):
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from covey.app.fleet.alerts import findings_of, message_of
 from covey.app.fleet.documents import Fleet, FleetDevice, FleetRelease, FleetRollback, FleetValue
@@ -15,6 +15,11 @@ _MINUTE_US = 60_000_000
 _CONFIG = AlertsConfig()
 _OWN = f"{1:064x}"
 _Found = list[tuple[Subject, AlertFinding | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fleet(Fleet):
+    devices: tuple[FleetDevice, ...] = ()
 
 
 def _value(name: str = "soil", value: float = 1.0, age_minutes: int = 1, clock: str = "synchronised") -> FleetValue:
@@ -46,22 +51,22 @@ def _device(number: int = 1, presence: str = "online", minutes: int = 38, *value
     )
 
 
-def _fleet(*devices: FleetDevice, listens: bool = True) -> Fleet:
-    return Fleet(_NOW_US, "", devices, (), (), (), (), reads_vault=True, listens=listens)
+def _fleet(*devices: FleetDevice, listens: bool = True) -> _Fleet:
+    return _Fleet(_NOW_US, "", (), (), (), (), reads_vault=True, listens=listens, devices=devices)
 
 
 def _found(
-    fleet: Fleet, config: AlertsConfig = _CONFIG, *, settled: bool = True, known: Iterable[Subject] = ()
+    fleet: _Fleet, config: AlertsConfig = _CONFIG, *, settled: bool = True, known: Iterable[Subject] = ()
 ) -> _Found:
     return [*findings_of(fleet, fleet.devices, config, own=_OWN, settled=settled, known={*known})]
 
 
-def _wrong(fleet: Fleet, *, settled: bool = True, config: AlertsConfig = _CONFIG) -> list[tuple[str, str]]:
+def _wrong(fleet: _Fleet, *, settled: bool = True, config: AlertsConfig = _CONFIG) -> list[tuple[str, str]]:
     found = _found(fleet, config, settled=settled)
     return [(subject.kind, each.what) for subject, each in found if each is not None]
 
 
-def _texts(before: Fleet, after: Fleet) -> list[str]:
+def _texts(before: _Fleet, after: _Fleet) -> list[str]:
     """Return what is told at a look, and at the next one."""
     book, texts = AlertBook(), []
     for fleet in (before, after):
@@ -156,7 +161,7 @@ _RELEASE = FleetRelease(
 )
 
 
-def _texts_of(*fleets: Fleet) -> list[str]:
+def _texts_of(*fleets: _Fleet) -> list[str]:
     """Return what is told at a look after the other, an hour between them."""
     book, texts = AlertBook(), []
     for hours, fleet in enumerate(fleets):

@@ -16,8 +16,8 @@ from covey.adapters.sqlite.fleet_table import SaidSummary, Wanted
 from covey.app.device.device import Device, find_state, open_device
 from covey.app.fleet import fleet
 from covey.app.fleet.devices import shown_device
-from covey.app.fleet.documents import Fleet
-from covey.app.fleet.fleet import FleetView, Listed
+from covey.app.fleet.documents import Fleet, FleetDevice
+from covey.app.fleet.fleet import FleetView
 from covey.core.group.manifest import GroupManifest, Member
 from covey.core.ids import DeviceKey, EpochId, Incarnation
 from covey.core.link.budget import Budget
@@ -120,11 +120,11 @@ class _World:
         self.clock.now_us -= self.chance.choice((5, 900)) * _SECOND_US
 
 
-def _look(view: FleetView, world: _World) -> Fleet:
+def _look(view: FleetView, world: _World) -> tuple[Fleet, list[FleetDevice]]:
     view.take_members(world.device)
     members = {each.keys.signing_public for each in world.device.pick_group(None).members}
     view.table.keep_said([(key, said, "[0, 0, 0, [], {}, {}]") for key, said in world.said.items() if key in members])
-    return view.survey(world.device, listed=Listed())
+    return view.survey(world.device), list(view.devices(values=True))
 
 
 @pytest.fixture
@@ -155,9 +155,10 @@ def test_devices_come_some_at_a_time_each_once(opened: Device, monkeypatch: pyte
     world, view = _World(opened, 1), FleetView()
     for _ in range(_STEPS):
         world.step()
-    listed = _look(view, world).devices
+    _, listed = _look(view, world)
     assert len(listed) > 2
-    assert (*view.devices(),) == listed
+    assert len({each.key for each in listed}) == len(listed)
+    assert list(view.devices(limit=3, values=True)) == listed[:3]
     assert len(view.keys) == len(listed)
     assert all(each.key in view.keys for each in listed)
     assert not any(each in view.keys for each in ("00" * 32, "no hex", ""))
@@ -205,8 +206,8 @@ def test_messages_for_a_device_never_seen_running_say_so(
         opened.node.actions.change(group_id, lambda draft, _: draft.adding(member), opened.now())
         opened.node.send_blob(group_id, b"x", opened.now(), key)
         opened.store.conditions.set("relay 127.0.0.1:1", "up", world.clock.now_us)
-    found = _look(view, world)
-    [shown] = [each for each in found.devices if each.key == key.hex()]
+    found, devices = _look(view, world)
+    [shown] = [each for each in devices if each.key == key.hex()]
     assert (shown.presence, shown.waits_because) == ("unknown", "it was never seen running")
     assert "1 never seen running" in found.summary
 
@@ -222,6 +223,7 @@ def test_a_device_that_falls_silent_is_shown_silent_at_the_next_look(opened: Dev
     found = []
     for seconds in (1, 130, 134, 136):
         world.clock.now_us = began_us + seconds * _SECOND_US
-        [shown] = [each for each in _look(view, world).devices if each.key == key.hex()]
+        _, devices = _look(view, world)
+        [shown] = [each for each in devices if each.key == key.hex()]
         found.append(shown.presence)
     assert found == ["online", "online", "online", "silent"]

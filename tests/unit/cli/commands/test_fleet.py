@@ -170,8 +170,12 @@ def test_of_a_large_fleet_the_first_devices_stand_there_and_the_others_are_count
     shown = hub.ok("fleet")
     assert "unknown" in shown, "who is not well stands first"
     assert "  this device  " not in shown
-    assert "and 1 more: --all lists all, --only offline those that are offline\n" in shown
-    assert "  this device  " in hub.ok("fleet", "--all")
+    assert "and 1 more: --only offline lists those that are offline, --limit N lists more\n" in shown
+    assert "  this device  " in hub.ok("fleet", "--limit", "2")
+    assert "and 2 more:" in hub.ok("fleet", "--limit", "0")
+    assert [each["label"] for each in hub.json("fleet", "--find", "LE")["devices"]] == ["lee"]
+    assert hub.json("fleet", "--find", "nobody", "--limit", "5")["devices"] == []
+    assert len(hub.json("fleet", "--limit", "1")["devices"]) == 1
     assert len(hub.json("fleet")["devices"]) == 2
     for kind, listed in (("online", "itself"), ("offline", "unknown"), ("lost", "")):
         shown = hub.ok("fleet", "--only", kind)
@@ -179,7 +183,8 @@ def test_of_a_large_fleet_the_first_devices_stand_there_and_the_others_are_count
         cells = {"itself": "  this device  ", "unknown": "  unknown  "}
         assert [name for name, cell in cells.items() if cell in shown] == [listed] * bool(listed)
         assert [each["presence"] for each in hub.json("fleet", "--only", kind)["devices"]] == [listed] * bool(listed)
-    assert "cannot be used with one device" in hub.fails("fleet", "lee", "--all", code=2)
+    assert "cannot be used with one device" in hub.fails("fleet", "lee", "--limit", "1", code=2)
+    assert "--limit must be 0 or more" in hub.fails("fleet", "--limit", "-1", code=2)
 
 
 @pytest.mark.slow
