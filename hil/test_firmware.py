@@ -18,6 +18,7 @@ from hil.boards.live_gateway import LiveGateway
 from hil.boards.real_board import RealBoard
 from hil.conftest import cross_compile
 from hil.on_board import firmware_simulation, link_simulation
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ sys.path.append('.')
 import firmware_simulation
 firmware_simulation.run({SEEDS}, {SECONDS})
 firmware_simulation.outage()
+firmware_simulation.alarmed()
 firmware_simulation.trial()
 """
 BANNER = b"rst:0x1 (POWERON_RESET),boot:0x13\r\n\r\nMicroPython v1.25.0 on 2025\r\n>>> \x00\x03\x03"
@@ -45,6 +47,7 @@ def test_seeded_lives_are_the_same_everywhere(board: Driver) -> None:
     with redirect_stdout(io.StringIO()) as here:
         firmware_simulation.run(SEEDS, SECONDS)
         firmware_simulation.outage()
+        firmware_simulation.alarmed()
         firmware_simulation.trial()
     assert printed.split() == here.getvalue().split()
 
@@ -61,7 +64,7 @@ def plug(
     def make(settings: dict[str, object] | None = None, **options: Any) -> EmulatedBoard | RealBoard:
         reported = {**QUICK, **(settings or {})}
         if isinstance(board, SerialBoard):
-            options = {name: value for name, value in options.items() if name not in {"baud", "heap_kib"}}
+            options = {name: value for name, value in options.items() if name not in {"baud", "heap_kib", "rom"}}
             return RealBoard(tmp_path, board, modules=compiled, settings=reported, **options)
         return EmulatedBoard(tmp_path, tool=board.tool, modules=compiled, settings=reported, **options)
 
@@ -194,6 +197,38 @@ def test_an_outage_of_the_relay_with_64_kib(plug: Callable[..., EmulatedBoard | 
         gateway.serve(lambda: gateway.reports[-1]["acknowledgements"] > received)
     assert _is_complete(_counted(gateway))
     assert gateway.reports[-1]["out_of_memory"] == 0
+
+
+def _leave_alone(gateway: LiveGateway, emulated: EmulatedBoard, batches: int) -> None:
+    """Take the gateway away until the board has noted that so many batches are untaken."""
+    gateway.link.stop()
+
+    def count() -> int:
+        path = emulated.flash / messages.LOSSES_FILE
+        raw = path.read_bytes() if path.exists() else b""
+        return sum(note[4] - note[3] + 1 for note in cbor.decode(raw, 1024)[1]) if raw else 0
+
+    wait_until(lambda: count() >= batches, f"{batches} batches are untaken")
+
+
+def test_an_alarm_in_an_outage_with_64_kib_and_rom(plug: Callable[..., EmulatedBoard | RealBoard]) -> None:
+    """Other batches are dropped meanwhile; the alarm is the first that comes, and each batch is accounted for."""
+    pace = {"interval_seconds": 0.05, "batch_seconds": 0.4, "report_seconds": 0.3, "outbox_bytes": 1500}
+    emulated = plug(heap_kib=64, rom=True, settings={**pace, "series": ["*counter alarm > 80"]})
+    if not isinstance(emulated, EmulatedBoard):
+        pytest.skip("nobody reads the notes of a real board")
+    with _running(emulated) as gateway:
+        gateway.serve(_more(gateway, 1))
+        assert max(_counted(gateway)) < 80
+        _leave_alone(gateway, emulated, 16)
+        other = LiveGateway(emulated, gateway.collector)
+        other.serve(gateway.collector.alarms)
+        other.serve(lambda: not _unaccounted(gateway))
+        other.serve(lambda: other.reports)
+        other.stop()
+    assert gateway.collector.alarms() == [(1, [81])]
+    assert gateway.collector.lost
+    assert (other.reports[-1]["alarms"], other.reports[-1]["out_of_memory"]) == (1, 0)
 
 
 def test_main_is_the_firmware(board: Driver) -> None:

@@ -9,6 +9,8 @@ import json
 import subprocess
 from typing import TYPE_CHECKING
 
+from mpremote.romfs import VfsRomWriter  # type: ignore[import-untyped]
+
 from hil.boards import runtimes
 from hil.boards.firmware_files import DEVICE, sources
 from hil.boards.serial_line import SerialLine
@@ -19,7 +21,23 @@ if TYPE_CHECKING:
 
 HEAP_KIB = 64
 _PATH = "import sys\nsys.path.append('.')\n"
+_ROM = """
+import vfs
+image = bytearray({size})
+with open("{path}", "rb") as file:
+    file.readinto(image)
+vfs.mount(vfs.VfsRom(image), "/rom")
+sys.path.insert(0, "/rom")
+"""
 _MAIN = (DEVICE / "main.py").read_text(encoding="utf-8")
+
+
+def _rom_image(modules: Mapping[str, bytes]) -> bytes:
+    """Return a ROM file system, as `covey mcu flash` writes one."""
+    writer = VfsRomWriter()
+    for name, content in modules.items():
+        writer.mkfile(name, content)
+    return bytes(writer.finalise())
 
 
 class EmulatedBoard:
@@ -29,6 +47,7 @@ class EmulatedBoard:
         folder: for its flash; the gateway's end of the line is `port` in it.
         settings: of its `covey.json`, over those of a quick board without a prompt.
         modules: the firmware by file name; None for its sources, which cost heap when they are compiled.
+        rom: whether they lie in a ROM file system, where they take no heap: it is given to this port's in addition.
         before: a program that runs before the firmware does: what a port has, and this one has not.
         baud, permille, seed: of the line.
 
@@ -43,6 +62,7 @@ class EmulatedBoard:
         settings: Mapping[str, object] | None = None,
         modules: Mapping[str, bytes] | None = None,
         heap_kib: int = HEAP_KIB,
+        rom: bool = False,
         before: str = "",
         tool: runtimes.Tool | None = None,
         baud: int | None = 115_200,
@@ -52,8 +72,14 @@ class EmulatedBoard:
         self._tool = tool or runtimes.unix32()
         self.flash = folder / "flash"
         self.flash.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name, data in (modules or sources()).items():
-            (self.flash / name).write_bytes(data)
+        if rom:
+            image = _rom_image(modules or sources())
+            (folder / "rom.image").write_bytes(image)
+            heap_kib += -(-len(image) // 1024)
+            before = _ROM.format(path=folder / "rom.image", size=len(image)) + before
+        else:
+            for name, data in (modules or sources()).items():
+                (self.flash / name).write_bytes(data)
         (self.flash / "covey.json").write_text(json.dumps({"prompt_seconds": 0, **(settings or {})}))
         (folder / "start.py").write_text(_PATH + before + _MAIN)
         self._command = [*self._tool.command, "-X", f"heapsize={heap_kib}k", str(folder / "start.py")]

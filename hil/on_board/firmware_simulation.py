@@ -5,7 +5,7 @@ clock: what a board writes is the same on CPython and on every runtime, byte for
 """
 
 try:
-    from covey_boards.device import core, identity, slot_state, slots
+    from covey_boards.device import core, identity, series_rules, slot_state, slots
     from covey_boards.shared import cbor, line_orders, link_machine, messages
     from covey_boards.shared import tweetnacl as nacl
     from hil.on_board.link_simulation import Random, damage
@@ -16,6 +16,7 @@ except ImportError:
     import line_orders
     import link_machine
     import messages
+    import series_rules
     import slot_state
     import slots
     import tweetnacl as nacl
@@ -165,6 +166,16 @@ class Collector:
         message = messages.write_message(self.identity, messages.ACK, to, none, b"c" * 8, 0, 0, 0, body)
         return messages.seal(message, self.board.noise_public, b"\x09" * 32, b"\x0a" * 24)
 
+    def alarms(self):
+        """Return what each batch of alarms announces, and its first series' values."""
+        bodies = [
+            each[1]
+            for taken in self.links.values()
+            for each in taken.values()
+            if each and each[0] == messages.TELEMETRY
+        ]
+        return [(body[-1], counters_of(body)) for body in bodies if body[0] == 0x83]
+
     def values(self):
         """Return every value of the counter that telemetry brought, in order of link and batch."""
         return [value for values in self.runs() for value in values]
@@ -282,6 +293,7 @@ class World:
     def __init__(self, seed, permille=0, **settings):
         self.rng = Random(seed)
         self.permille = permille
+        self.rules = settings.pop("rules", [])  # for series, as `covey.json` has them
         self.settings = settings
         self.files, self.sensor, self.collector = Files(), Sensor(), Collector()
         self.now_us = self.booted_us = 0
@@ -297,6 +309,7 @@ class World:
         self.board = core.Core(
             identity.load_identity(self.files), self.files, [self.sensor], core.Settings(**self.settings)
         )
+        series_rules.follow(self.board, self.rules)
 
     def run(self, seconds, until=None, step_us=STEP_US):
         """Let time pass, in steps that may be long while nobody is on the line."""
@@ -368,6 +381,22 @@ def outage(seconds=600):
     assert sorted(came + lost) == list(range(1, len(came + lost) + 1)), "each came or is admitted"
     assert 3 * len(lost) >= 2 * (closed - len(came)), "two thirds of it at least"
     print("outage", closed, "came", len(came), "admitted", len(lost), "writes", writes)
+
+
+def alarmed():
+    """Raise alarms in an absence of the gateway: they come whole, and first."""
+    rules = ["*half alarm > 20", "*half alarm change > 9"]
+    world = World(48, interval_us=5_000_000, batch_us=30_000_000, outbox_bytes=2_000, rules=rules)
+    world.run(45)
+    world.absent = True
+    world.run(300, step_us=250_000)
+    world.sensor.kept += 100
+    world.run(300, step_us=250_000)
+    world.absent = False
+    world.run(60)
+    kinds = [kind for kind, _ in world.collector.alarms()]
+    assert kinds == [1] * world.board.counters["alarms"], "whole"
+    print("alarmed", len(kinds), world.board.outbox.dropped, "".join(["%02x" % byte for byte in world.hash[:8]]))  # noqa: UP031
 
 
 def trial(seconds=600):

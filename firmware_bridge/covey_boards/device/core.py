@@ -276,6 +276,8 @@ class Core:
         self.reporting.trouble = messages.trouble(name, reason)
 
     def _batch_is_due(self, now_us):
+        if self._alarm_is_due():
+            return True
         if self._restarting is not None and (self._closed is not None or self._batch.count):
             return True
         if self._up and self._ahead >= self._ahead_max() and now_us < self._turn_us:
@@ -285,6 +287,10 @@ class Core:
         if not self._batch.count:
             return False
         return bool(self._sampling.readings) or now_us >= self._batch.opened_us + self._settings.batch_us
+
+    def _alarm_is_due(self):
+        alarms = self._sampling.alarms
+        return alarms is not None and alarms.due()
 
     def _ahead_max(self):
         return max(_AHEAD, len(self._carries) + 1)
@@ -297,12 +303,18 @@ class Core:
         return wall_us + now_us - at_us, right and now_us - at_us <= _SYNCHRONISED_US
 
     def _close_batch(self, now_us):
-        """Close the batch, and free its columns before its body is signed."""
+        """Close the first batch of alarms, or else the batch, and free its columns before its body is signed."""
+        wall_us, right = self._clock(now_us)
+        clock = self._boot_id, batch.SYNCHRONISED if right else batch.UNSYNCHRONISED, now_us, wall_us
+        if self._closed is None and self._alarm_is_due():  # what is closed has its number already
+            alarms = self._sampling.alarms
+            body = alarms.body(self.outbox.next_number, *clock)
+            self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], body, now_us), is_alarm=True)
+            alarms.waiting.pop(0)
+            return self._note_losses()
         if self._closed is None:
-            wall_us, right = self._clock(now_us)
-            clock = batch.SYNCHRONISED if right else batch.UNSYNCHRONISED
             following = batch.Batch(self._settings.batch_bytes)  # or the heap might end between the two, and each goes twice
-            self._closed = self._batch.body(self.outbox.next_number, self._boot_id, clock, now_us, wall_us)
+            self._closed = self._batch.body(self.outbox.next_number, *clock)
             self._batch = following
         self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], self._closed, now_us))
         self._closed = None

@@ -33,12 +33,13 @@ def encoded(board, sleeping, now_us, wait_us, with_keys):
 
     box, link, links, losses, sampling = board.outbox, board.link, board._links, board._losses, board._sampling
     whole = link.state == link_machine.UP and not link.queued_bytes() and not link._fragments and not link._held
+    alarms = sampling.alarms
     fields = [
         [1, now_us, sleeping._power.now_us(), wait_us, sleeping.flash_us, sleeping._alone],
         [board._incarnation, board._boot_id, board._time and board._time[:2], sorted(board.counters.items())],
         [box.next_seq, box.next_number, box._records, box._records_passed, box._lost, box._entrusted]
         + [box._missing_since_us, box._top, box._retry_us, box._retry_at_us, box.repeated, box.dropped, place(box._loss)],
-        [[each.link_seq, each.message, each.is_telemetry, each.sent, each.times, each.taken_us] for each in entries],
+        [[each.link_seq, each.message, each.is_telemetry, each.sent, each.times, each.taken_us, each.is_alarm] for each in entries],
         [link.boot_id, link._peer, link._send_sequence, link._receive_sequence, link._peer_mtu, link._peer_window]
         + [link._peer_message_bytes_max, link._version, link._next_number]
         if whole
@@ -48,9 +49,18 @@ def encoded(board, sleeping, now_us, wait_us, with_keys):
         [sampling._at_us, sampling._samples, [getattr(each, "kept", None) for each in sampling.sensors]],
         [board.reporting._report_at_us, board.reporting._known],
         [_series_of(kept) for kept in board._batch._series],
+        alarms and [_judged(alarms), [[kind, [_series_of(kept) for kept in each._series]] for kind, each in alarms.waiting]],
     ]
     raw = cbor.encode(fields)
     return crc32(raw).to_bytes(4, "little") + raw
+
+
+def _judged(alarms):
+    """Return [name, unit, whether it is in alarm, and marked, seconds of its alarms, last value as text] of each."""
+    return [
+        [name, unit, active, marked, times, None if last is None else str(last)]
+        for (name, unit), (_, active, marked, last, times) in alarms.judged.items()
+    ]
 
 
 def _series_of(kept):
@@ -69,7 +79,7 @@ def restore(board, sleeping, raw, clock_us, clock):
     """
     if crc32(raw[4:]).to_bytes(4, "little") != raw[:4]:
         return
-    head, own, box, entries, link, keys, losses, sampling, reported, series = cbor.decode(raw[4:], _BYTES_MAX)
+    head, own, box, entries, link, keys, losses, sampling, reported, series, alarms = cbor.decode(raw[4:], _BYTES_MAX)
     _, now_us, at_us, wait_us, sleeping.flash_us, sleeping._alone = head
     slept_us = clock_us - at_us
     if not 0 <= slept_us <= wait_us + wait_us // 4 + 5_000_000:  # rule 4
@@ -93,6 +103,8 @@ def restore(board, sleeping, raw, clock_us, clock):
         if number is not None and hasattr(sensor, "kept"):
             sensor.kept = number
     _restore_batch(board._batch, series)
+    if alarms is not None and board._sampling.alarms is not None:
+        _restore_alarms(board._sampling.alarms, *alarms)
     sleeping._since_us, sleeping._stale = None, board._time
     if link is None:
         sleeping._patience_us = 3_000_000
@@ -104,8 +116,8 @@ def _restore_outbox(box, fields, entries):
     box.next_seq, box.next_number, box._records, box._records_passed, lost, entrusted = fields[:6]
     box._missing_since_us, box._top, box._retry_us, box._retry_at_us, box.repeated, box.dropped, loss = fields[6:]
     box._lost, box._entrusted = [tuple(span) for span in lost], [tuple(span) for span in entrusted]
-    for link_seq, message, is_telemetry, sent, times, taken_us in entries:
-        entry = Entry(link_seq, message, is_telemetry)
+    for link_seq, message, is_telemetry, sent, times, taken_us, is_alarm in entries:
+        entry = Entry(link_seq, message, is_telemetry, is_alarm)
         entry.sent, entry.times, entry.taken_us = sent, times, taken_us
         box.entries.append(entry)
         box.size += len(message)
@@ -137,3 +149,16 @@ def _restore_batch(kept, series):
         for gap, value in zip(gaps, values):
             time_us += gap
             kept.add(name, unit, scale, struct.unpack("<d", value)[0] if scale is None else value, time_us)
+
+
+def _restore_alarms(alarms, judged, waiting):
+    """Rules may be others now: what none names is forgotten."""
+    for name, unit, active, marked, times, last in judged:
+        series = alarms.series(name, unit)
+        if series is not None:
+            last = None if last is None else int(last) if last.lstrip("-").isdigit() else float(last)
+            series[1:] = [active, marked, last, times]
+    for kind, series in waiting:
+        kept = batch.Batch()
+        _restore_batch(kept, series)
+        alarms.waiting.append([kind, kept])

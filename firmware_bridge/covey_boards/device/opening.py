@@ -18,7 +18,7 @@ _DATAGRAM_MTU = const(1_024)
 
 def is_right(name, value):
     """Say whether a value is one of a name in `covey.json`."""
-    kinds = {"link_keys": bool, "watchdog": bool, "uart": dict, "udp": dict, "wake": dict, "sensors": list}
+    kinds = {"link_keys": bool, "watchdog": bool, "uart": dict, "udp": dict, "wake": dict, "sensors": list, "series": list}
     if name in kinds:
         return isinstance(value, kinds[name])
     if name == "sleep":

@@ -4,8 +4,10 @@
    gets an envelope of its own each time that it goes.
 2. New messages go in order and at once: the gateway has a disk, and is where a long absence of the relay is waited out.
    What the gateway took and lost goes again, one message for each retry time (section 18).
+   Alarms leave first.
 3. Beyond `bytes_max` the oldest goes. What the gateway never took is lost, and a LOSS record says so as soon as it can
    be sent. What the gateway took is waited for: it is lost if acknowledgements still leave it out `_MISSING_US` later.
+   An alarm goes last, and only if the gateway has taken it: the others are few (`alarms.py`).
 4. A board's heap may end anywhere: what needs room comes before what is noted.
 5. A restart forgets all of this, and begins a new incarnation: no sequence is ever given twice. What no gateway had
    taken is noted on flash before (`losses.py`).
@@ -31,10 +33,11 @@ class Entry:
     sent = carried = False
     times = taken_us = 0
 
-    def __init__(self, link_seq, message, is_telemetry):
+    def __init__(self, link_seq, message, is_telemetry, is_alarm=False):
         self.link_seq = link_seq
         self.message = message
         self.is_telemetry = is_telemetry
+        self.is_alarm = is_alarm
 
 
 def without(ranges, others):
@@ -89,7 +92,7 @@ class Outbox:
         self._retry_us = _RETRY_US
         self._retry_at_us = None
 
-    def add(self, message, is_telemetry=True, loss=()):
+    def add(self, message, is_telemetry=True, loss=(), is_alarm=False):
         """Take the message that was signed with `next_seq`, telemetry with `next_number` in it; return its entry.
 
         What is no telemetry is never dropped. One that says what `loss_to_write` named, `loss`, forgets that.
@@ -97,7 +100,7 @@ class Outbox:
         """
         while self.size + len(message) > self.bytes_max and self._drop(self.entries):
             pass
-        entry = Entry(self.next_seq, message, is_telemetry)
+        entry = Entry(self.next_seq, message, is_telemetry, is_alarm)
         records = self._records if is_telemetry else self._records_needed() + [self.next_seq]
         lost = without(self._lost, loss) if loss else self._lost
         self.entries.append(entry)
@@ -122,17 +125,21 @@ class Outbox:
         return self._drop(self.entries[:-1])
 
     def _drop(self, entries):
+        oldest = None
         for entry in entries:
-            if entry.is_telemetry and not entry.carried:
-                seq = entry.link_seq
-                if entry.times:
-                    self._entrusted = with_range(self._entrusted, seq, seq)
-                else:
-                    self._lost = with_range(self._lost, seq, seq)
-                self._forget(entry)
-                self.dropped += 1
-                return True
-        return False
+            if entry.is_telemetry and not entry.carried and (entry.times or not entry.is_alarm):
+                if oldest is None or entry.is_alarm < oldest.is_alarm:
+                    oldest = entry
+        if oldest is None:
+            return False
+        seq = oldest.link_seq
+        if oldest.times:
+            self._entrusted = with_range(self._entrusted, seq, seq)
+        else:
+            self._lost = with_range(self._lost, seq, seq)
+        self._forget(oldest)
+        self.dropped += 1
+        return True
 
     def _forget(self, entry):
         self.entries.remove(entry)
@@ -150,14 +157,19 @@ class Outbox:
         """Return the telemetry numbers of ranges of link sequences that hold telemetry only."""
         numbers = []
         for first, last in ranges:
-            others = self._records_passed + len([seq for seq in self._records if seq < first])
+            others = self._records_passed
+            for seq in self._records:
+                others += seq < first
             numbers = with_range(numbers, first - others, last - others)
         return numbers
 
     def untaken(self):
         """Return what no gateway has, from its oldest batch on: [first, last link sequence, first, last number]; or None."""
         places = [span[0] for span in self._named_untaken() + self._lost[:1]]
-        places += [entry.link_seq for entry in self.entries if entry.is_telemetry and not entry.times][:1]
+        for entry in self.entries:
+            if entry.is_telemetry and not entry.times:
+                places.append(entry.link_seq)
+                break
         if not places:
             return None
         first = min(places)
@@ -166,19 +178,21 @@ class Outbox:
     def due(self, now_us):
         """Return the entry that should go to the gateway now, or None; a repetition goes only while nothing else is in
         flight."""
+        first = fewest = None
+        under_way = False
         for entry in self.entries:
-            if not entry.times and not entry.carried:
-                return entry
-        if [entry for entry in self.entries if entry.carried]:
-            return None
+            under_way = under_way or entry.carried
+            if not entry.times and not entry.carried and (first is None or entry.is_alarm > first.is_alarm):
+                first = entry
+            if fewest is None or entry.times < fewest.times:
+                fewest = entry
+        if first is not None or under_way:
+            return first
         for entry in self.entries:  # section 8, sending, 5
             wait_us = min(_RETRY_US_MAX, _RETRY_US // 2 << min(entry.times - 1, 8))
             if entry.link_seq < self._top and now_us >= entry.taken_us + wait_us:
                 return entry
-        if not self.entries or self._retry_at_us is None or now_us < self._retry_at_us:
-            return None
-        fewest = min([entry.times for entry in self.entries])
-        return [entry for entry in self.entries if entry.times == fewest][0]
+        return None if self._retry_at_us is None or now_us < self._retry_at_us else fewest
 
     def taken(self, entry, now_us):
         """Note that the gateway has an entry."""

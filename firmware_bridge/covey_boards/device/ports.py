@@ -7,7 +7,8 @@
      "uart": {"id": 1, "baud": 115200, "tx": 4, "rx": 5},
      "udp": {"host": "192.168.1.2", "port": 7425, "wifi": {"ssid": "shed", "key": "..."}},
      "sleep": "deep", "wake": {"pin": 4, "level": 0}, "rest_seconds": 30,
-     "sensors": [["temperature", {}], ["analog", {"pin": 26, "name": "soil", "unit": "%"}]]}
+     "sensors": [["temperature", {}], ["analog", {"pin": 26, "name": "soil", "unit": "%"}]],
+     "series": ["soil alarm < 20 hysteresis 2"]}
 
 Without numbers, batches and outbox get a share of the heap; link keys are used if it has room. After `samples`,
 sampling ends. Without "uart" and "udp" the line is the USB port of the prompt. Byte 0x03 then no longer interrupts: for

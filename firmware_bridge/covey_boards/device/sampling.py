@@ -3,6 +3,7 @@
 1. Samples missed during a long computation are not made up for.
 2. Sensors with a `prepare()` begin a second before all are read.
 3. A failing sensor stops no other, whether it raises or gives an invalid reading.
+4. Each reading is judged once, before it waits for a batch (`alarms.py`).
 """
 
 try:
@@ -24,8 +25,9 @@ class Sampling:
 
     def __init__(self, sensors, settings, failed):
         self.readings = []
+        self.alarms = None  # of `alarms`, if there are rules for any
         self.sensors, self._settings, self._failed = sensors, settings, failed
-        self._at_us = self._samples = self._lead_us = 0
+        self._at_us = self._samples = self._lead_us = self._alarms_taken = 0
 
     def sample_now(self):
         """Start again with the interval of reading."""
@@ -51,15 +53,25 @@ class Sampling:
                 if begins:
                     sensor.prepare()
                 else:
-                    self.readings += [tuple(reading) + (now_us,) for reading in sensor.read()]
+                    self._take(sensor.read(), now_us)
             except MemoryError:
                 raise
             except Exception as error:
                 self._failed(type(sensor).__name__, error)
 
+    def _take(self, readings, now_us):
+        taken = []
+        for reading in readings:
+            reading = tuple(reading) + (now_us,)
+            if self.alarms is not None and self.alarms.take(*reading):
+                self._alarms_taken += 1
+            else:
+                taken.append(reading)
+        self.readings += taken
+
     def fill(self, batch):
         """Move readings into a batch as far as it takes them; return how many it took."""
-        taken = 0
+        taken, self._alarms_taken = self._alarms_taken, 0
         while self.readings:
             try:
                 if not batch.add(*self.readings[0]):

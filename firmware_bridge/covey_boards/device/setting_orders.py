@@ -1,12 +1,14 @@
 """Apply an operator's setting without a restart. Loaded for each setting, then unloaded.
 
-1. Operators set `board.sensors` (JSON as in `covey.json`) and how often a board measures and sends, nothing else.
+1. Operators set `board.sensors` and `board.series` (JSON as in `covey.json`) and how often a board measures and sends,
+   nothing else.
 2. Their values are in a file of their own above `covey.json`, so that without them the owner's value holds again.
-3. If sensors cannot be opened, they are refused, and the previous ones continue.
+3. If sensors cannot be opened, or rules not be read, they are refused, and the previous ones continue.
 4. If nothing measures, the setting takes effect at the next start.
 """
 
 import json
+import sys
 
 try:
     from .opening import is_right, read_settings
@@ -26,8 +28,8 @@ def let_hold(board, storage, settings, key, value):
         board, storage, settings: `core.Core` and what it has; no settings where nothing measures.
     """
     name = key[6:] if key[:6] == "board." else ""
-    if name != "sensors" and name not in _SECONDS:
-        return "setting_unknown", "a board has board.sensors and board.%s" % ", board.".join(_SECONDS)
+    if name not in ("sensors", "series") and name not in _SECONDS:
+        return "setting_unknown", "a board has board.sensors, board.series and board.%s" % ", board.".join(_SECONDS)
     ordered = json.loads((storage.read(ORDERED_FILE) or b"{}").decode())
     ordered.pop(name, None)
     if value is not None:
@@ -44,9 +46,17 @@ def let_hold(board, storage, settings, key, value):
         sensors, failed = open_sensors(held["sensors"]) if "sensors" in held else (None, ["covey.json names none"])
         if failed:
             return "setting_value", ", ".join(failed)
+    if name == "series":
+        try:
+            rules = _series_rules()
+            rules.read_rules(held.get("series", []))
+        except ValueError as error:
+            return "setting_value", str(error)
     storage.write(ORDERED_FILE, raw)
     if settings is None:
         return None
+    if name == "series":
+        rules.follow(board, held.get("series", []))
     if name in _SECONDS:
         unit = name[:-8] + "_us"
         default = getattr(type(settings)(), unit)
@@ -55,3 +65,14 @@ def let_hold(board, storage, settings, key, value):
         board._sampling.sensors = sensors
     board._sampling.sample_now()
     return None
+
+
+def _series_rules():
+    """Return the module, which no other setting needs."""
+    try:
+        from . import series_rules
+    except ImportError:
+        import series_rules
+
+        sys.modules.pop("series_rules", None)
+    return series_rules

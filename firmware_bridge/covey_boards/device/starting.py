@@ -59,6 +59,11 @@ def start(files, settings, wrong, clock):
     board = core.Core(identity, files, opened, limits)
     board.counters["sensor_errors"] += len(failed)
     board.known = known if any(known) else []
+    if settings.get("series"):
+        try:
+            _once("series_rules").follow(board, settings["series"])
+        except ValueError as error:
+            failed.append(str(error))
     if on_trial:
         board.trial = state.Trial(files, int(1_000_000 * settings.get("trial_seconds", 600)))
     if settings.get("sleep"):

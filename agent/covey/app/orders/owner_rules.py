@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from covey.app.device.live_settings import LiveSettings
 
 _APPLICATION_KEY = re.compile(r"app(\.[a-z0-9_-]+)+")
-BOARD_KEYS = ("board.interval_seconds", "board.batch_seconds", "board.report_seconds", "board.sensors")
-"""What operators may set of a board: how often it measures, sends and reports, and its sensors, as JSON."""
+BOARD_KEYS = ("board.interval_seconds", "board.batch_seconds", "board.report_seconds", "board.sensors", "board.series")
+"""What operators may set of a board: how often it measures, sends and reports; sensors and series rules, as JSON."""
 
 _RELAYS = frozenset({"relay.url", "relay.also"})
 """Settings by which a device can be cut off."""

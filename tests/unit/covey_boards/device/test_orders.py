@@ -375,7 +375,8 @@ def test_settings_hold_without_a_restart_and_the_last_one_does(operator: Identit
     assert site.world.sensor.count >= count + 3
     assert give("board.interval_seconds", 60, 19).code == "setting_overridden"
     assert settings.interval_us == 500_000
-    for key, value in (("interval_seconds", 0), ("sensors", "{"), ("sensors", '[["scd99", {}]]'), ("mtu", 64)):
+    refusals = [("sensors", "{"), ("sensors", '[["scd99", {}]]'), ("series", '["sim:half"]'), ("series", '"x"')]
+    for key, value in (("interval_seconds", 0), ("mtu", 64), *refusals):
         refused = give(f"board.{key}", value, 21)
         assert (refused.state, refused.code[:8]) == (CommandState.REFUSED, "setting_"), (key, value)
     assert give("board.interval_seconds", None, 30).state is CommandState.DONE
@@ -385,6 +386,10 @@ def test_settings_hold_without_a_restart_and_the_last_one_does(operator: Identit
     assert settings.batch_us == 60_000_000
     assert give("board.sensors", '[["counter", {"name": "anew"}]]', 33).state is CommandState.DONE
     assert [each._name for each in site.world.board._sampling.sensors] == ["anew"]
+    assert give("board.series", '["sim:half alarm > 5"]', 34).state is CommandState.DONE
+    assert [rule[:2] for rule in site.world.board._sampling.alarms.rules] == [("sim:half", ">")]
+    assert give("board.series", None, 35).state is CommandState.DONE
+    assert site.world.board._sampling.alarms.rules == []
     assert not site.world.board.restart_wanted
     assert site.world.files.held["covey.json"] == b'{"interval_seconds": 2}'
 
