@@ -53,7 +53,7 @@ from covey.adapters.sqlite.membership.groups import (
 )
 from covey.adapters.sqlite.membership.pairing import GroupAsks, GroupRequests, Invites, Joins, Pairings, Replacements
 from covey.adapters.sqlite.migrations import migrate, newest_schema, schema_version
-from covey.adapters.sqlite.orders.commands import CommandTables, GroupMoveTable, InstallationTable
+from covey.adapters.sqlite.orders.commands import CommandTables, GroupMoveTable, InstallationTable, MoveOrders
 from covey.adapters.sqlite.orders.order_results import OrderResultTables, SentReportTable
 from covey.adapters.sqlite.orders.settings import OrderedSettingTable, SettingReports
 from covey.core.ids import INCARNATION_BYTES, Incarnation
@@ -189,6 +189,7 @@ class SqliteStore:
         self.commands = CommandTables(database)
         self.installations = InstallationTable(database)
         self.group_moves = GroupMoveTable(database)
+        self.move_orders = MoveOrders(database)
         orders = (self.commands, self.order_results, self.setting_reports, self.sent_reports)
         self.invited_operators = InvitedOperators(database)
         self.replacements = Replacements(database)

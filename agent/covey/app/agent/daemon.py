@@ -27,6 +27,7 @@ from covey.app.groups.own_devices import own_devices_role
 from covey.app.groups.whole_chain import WholeChain
 from covey.app.history.roles import forgetting_role, signing_role
 from covey.app.loop.relay_loop import speak_with_relay, stop_signals
+from covey.app.orders.moved_devices import MovedDevices
 from covey.app.pairing.replacing import ReplacementsRole
 from covey.core.actions.moves import MovePhase
 from covey.errors import ConfigurationError, LocalError, StorageError
@@ -146,6 +147,7 @@ def _run(
                 forgetting_role(device),
                 own_devices_role(device),
                 ReplacementsRole(device),
+                MovedDevices(device),
                 WholeChain(device.store),
                 FreedMemory(device.now()),
             ],

@@ -15,15 +15,16 @@ from covey.app.groups.groups import MODES, Decided, pick_member
 from covey.app.groups.own import follows, set_fleet
 from covey.app.groups.requests import SyncingGroup, syncing_groups
 from covey.app.history.writing import describe_group, group_profile, read_picture
-from covey.app.orders import fleet, operators
+from covey.app.orders import fleet, group_moves, operators
 from covey.app.wording import count
 from covey.cli.device_options import on_device, open_device
-from covey.cli.grammar import Parser, group_option, json_option
+from covey.cli.grammar import Actions, Parser, group_option, json_option, selector_option
 from covey.cli.output.command_view import lacking
 from covey.cli.output.group_view import group_as_json, show_group, show_members, show_profile
+from covey.cli.output.move_view import show_moves, show_ordered_move
 from covey.cli.output.terminal import confirm, print_fields, print_json, print_table
 from covey.cli.quantities import date_text
-from covey.cli.scope import pick_scope, scope_options
+from covey.cli.scope import pick_scope, read_scope, scope_options
 from covey.core.ids import DeviceKey, device_name, fingerprint, labelled_name, printable
 from covey.errors import LocalError, UsageError
 
@@ -83,6 +84,7 @@ def add_arguments(parser: Parser) -> None:
     )
     leave.add_argument("--delete-now", action="store_true", help="delete keys and history before others know")
     destroy = actions.add("destroy", _destroy, "delete a group on all its devices, with keys and messages")
+    _add_moves(actions)
     for action, what in (
         (remove, _MEMBER),
         (ban, "device or invite: label, fingerprint, start of key; invite URI or id"),
@@ -100,10 +102,31 @@ def add_arguments(parser: Parser) -> None:
         json_option(action)
 
 
+def _add_moves(actions: Actions) -> None:
+    """Add the actions that move members between groups."""
+    split = actions.add(
+        "split", on_device(_split), "move members to another group, with their readings", examples=_SPLIT
+    )
+    selector_option(split, None)
+    merge = actions.add("merge", on_device(_merge), "move all members that can move to another group", examples=_MERGE)
+    for action in (split, merge):
+        action.add_argument("--into", required=True, metavar="GROUP", help="the other group: start of its id")
+        action.add_argument("--yes", action="store_true", help="do not ask")
+    moves = actions.add(
+        "moves", on_device(_moves), "show ordered moves: the state of each device, and what it waits for"
+    )
+    moves.add_argument(
+        "--continue", dest="continued", metavar="ORDER", help="complete a move here: its operator's device is lost"
+    )
+
+
 _LABEL_OR_KEY = "label, or start of key"
 _MEMBER = f"member: {_LABEL_OR_KEY}"
 _CREATE = ("covey group create --capability collector", "covey group create --mode one-to-one --with KEY")
 _ADD = ("covey group add covey-sign-... covey-noise-... --label greenhouse",)
+
+_SPLIT = ("covey group split --group 9c0f3a21 --into 51d0e8b7 --for label:greenhouse",)
+_MERGE = ("covey group merge --group 9c0f3a21 --into 51d0e8b7",)
 
 
 def _capability_option(parser: Parser, what: str) -> None:
@@ -410,6 +433,38 @@ def _destroy(options: argparse.Namespace) -> None:
         print_json({"destroying": manifest.group_id.hex()})
     else:
         print(f"destroying group {name}: the agent deletes it here once all members know, after one day at the latest")
+
+
+def _split(device: Device, options: argparse.Namespace) -> None:
+    if options.selector is None:
+        raise UsageError("--for is missing: which members are to move?", hint="for example: --for label:greenhouse")
+    _order_move(device, options, options.selector)
+
+
+def _merge(device: Device, options: argparse.Namespace) -> None:
+    _order_move(device, options, None)
+
+
+def _order_move(device: Device, options: argparse.Namespace, selector: str | None) -> None:
+    source, target = device.pick_group(options.group), device.pick_group(options.into)
+    names = f"from group {source.group_id.hex()[:8]} to {target.group_id.hex()[:8]}"
+    confirm(f"move {'all members' if selector is None else selector} {names}, with their readings?", options.yes)
+    ordered = group_moves.order_move(device, source, target, selector)
+    if options.json:
+        print_json(to_json(ordered))
+    else:
+        show_ordered_move(ordered)
+
+
+def _moves(device: Device, options: argparse.Namespace) -> None:
+    found = read_scope(device, options.group, fleet=False).groups
+    if options.continued is not None:
+        group_moves.finish_here(device, group_moves.pick_move(device, found, options.continued))
+    moves = group_moves.known_moves(device, found)
+    if options.json:
+        print_json([to_json(each) for each in moves])
+    else:
+        show_moves(moves, device.now().wall_us)
 
 
 def _show_version(version: groups.Version, labels: DeviceLabels, *, as_json: bool) -> None:

@@ -134,6 +134,9 @@ class Invocation:
     """What an installer is to do; "": it is none."""
 
 
+MOVE_ACTION = "move-group"
+"""The action by which operators move devices to another group, as an order names it."""
+
 MOVE = ("agent", "move")
 """How the command line of the action begins that moves a device to another group (`moving.py`)."""
 

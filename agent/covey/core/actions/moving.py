@@ -6,14 +6,14 @@
    the author of the order. It accepts the invitation by itself if it comes from one of them. No other invitation is
    accepted, nor one to a group that the owner has declined.
 3. It takes part in at most `MAXIMUM_GROUP_MOVES` moves at a time, and enters no group by itself once it is in
-   `JOINED_UNASKED`.
+   `JOINED_UNASKED`, or while it has boards in the old one.
 4. In the new group it obeys the operators that it obeys in the old one at that moment, and no device else. If the
    configuration names operators, it does not learn any.
 5. Once it is a member and the new group has a collector, readings go there. What waits for the collector of the old
    group still goes to that one.
 6. When nothing of it waits any more, and a member has its entries of the old group's history, the device reports that
    the command is done. An operator then removes it from the old group; if no operator does so for `MOVED_LEAVES_US`, it
-   leaves by itself.
+   leaves by itself. Where a removal takes votes of admins, it leaves after `LAST_WORDS_US`.
 7. If the order no longer counts before the device is in the new group, or the device is removed from the old group
    before, the move ends. After that, it is completed.
 8. A later order for the same old group replaces an earlier one.
@@ -42,15 +42,17 @@ from covey.core.actions.results import (
 from covey.core.ids import GROUP_ID_BYTES, DeviceKey, GroupId, OperationId, Place
 from covey.core.link.queued import Lane
 from covey.core.membership.requests import unanswered
+from covey.core.membership.voting import VOTING_MODES
 from covey.core.pairing.pending import UnknownGroup
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import ActionError
 from covey.limits.actions import MAXIMUM_GROUP_MOVES, MOVED_LEAVES_US
 from covey.limits.pairing import INVITE_REQUEST_US
-from covey.limits.personal import JOINED_UNASKED
+from covey.limits.personal import JOINED_UNASKED, LAST_WORDS_US
 from covey.limits.units import KIB
 
 if TYPE_CHECKING:
+    from covey.core.group.manifest import GroupManifest
     from covey.core.membership.actions import GroupActions
     from covey.core.membership.groups import Groups
     from covey.core.now import Now
@@ -128,7 +130,7 @@ class Moving:
                 ended += self._join(each, groups, actions, obeyed, label, now)
             elif each.phase is MovePhase.DRAINING:
                 ended += self._drain(each, groups, obeyed, now)
-            elif groups.is_in(each.source) and now.wall_us - each.since_us >= MOVED_LEAVES_US:
+            elif groups.is_in(each.source) and now.wall_us - each.since_us >= _rest_us(groups.group(each.source)):
                 actions.leave(each.source, now)
         return ended
 
@@ -164,6 +166,10 @@ class Moving:
             return End(CommandState.STOPPED, REVOKED, why)
         if move.target in self._records.requests.declined():
             return End(CommandState.STOPPED, NOT_ALLOWED, "this device's owner has declined that group")
+        boards = (each.keys.signing_public for each in groups.group(move.source).members if each.is_board)
+        if any(self._records.carriers.of(each) == groups.own for each in boards):
+            why = "this device has boards in the old group, which cannot move with it"
+            return End(CommandState.STOPPED, NOT_STARTED, why)
         pending = {each.group_id for each in self._records.joins.pending()} - {move.target}
         if len(groups) + len(pending) >= JOINED_UNASKED:
             why = f"this device is in {len(groups)} groups, and enters no further one by itself"
@@ -213,6 +219,11 @@ class Moving:
         while found := self._records.outbox.queued(recipient, after, _LOOKED_AT, _LOOKED_AT_BYTES, lane=lane):
             yield from (message for _, message in found)
             after = found[-1][0]
+
+
+def _rest_us(source: GroupManifest) -> int:
+    """Return how long a device that has moved waits in a group for an operator to remove it."""
+    return LAST_WORDS_US if source.mode in VOTING_MODES else MOVED_LEAVES_US
 
 
 def _present(groups: Groups, source: GroupId, obeyed: Obeyed) -> list[DeviceKey]:

@@ -12,7 +12,7 @@ from covey.app.telemetry.publisher import telemetry_group
 from covey.core.actions.definition import MOVE, ActionDefinition, LimitedText
 from covey.core.actions.moves import MovePhase
 from covey.core.actions.results import ARGUMENTS, NOT_ALLOWED, NOT_STARTED, QUEUE_FULL, REVOKED, WITHDRAWN
-from covey.core.group.manifest import COLLECTOR, Member
+from covey.core.group.manifest import BOARD, COLLECTOR, Member
 from covey.core.history.orders import CommandOrder, OperatorChange
 from covey.core.ids import GroupId, Incarnation, OperationId
 from covey.core.membership.requests import decline
@@ -22,7 +22,7 @@ from covey.core.wire.message import MessageType, read_message
 from covey.limits.actions import MAXIMUM_GROUP_MOVES, MOVED_LEAVES_US
 from covey.limits.pairing import INVITE_REQUEST_US
 from covey.limits.personal import JOINED_UNASKED
-from tests.fleet import Device, admit, carry, found
+from tests.fleet import Device, admit, carry, found, identity
 from tests.unit.app.orders.test_ordered_actions import Fleet, Machine
 
 _ACTION = ActionDefinition("move-group", "move", (*MOVE, "{group}"), {"group": LimitedText(64, "0123456789abcdef")})
@@ -307,6 +307,19 @@ def test_a_device_in_many_groups_enters_no_further_one_by_itself(site: Site) -> 
     for _ in range(JOINED_UNASKED - 1):
         with site.ben.store.transaction():
             site.ben.node.membership.create("ben", (), site.ben.now.wall_us)
+    site.list_ben()
+    order = site.move()
+    site.turn(3)
+    assert (site.machine.result(order), site.is_in()) == (("STOPPED", NOT_STARTED), False)
+
+
+def test_a_gateway_with_boards_stays_with_them(site: Site) -> None:
+    board = identity("board")
+    with site.ann.store.transaction():
+        listed = Member(board.keys, "board", capabilities=(BOARD,))
+        site.ann.node.actions.change(site.group_id, lambda draft, _: draft.adding(listed), site.ann.now)
+    with site.ben.store.transaction():
+        site.ben.store.carriers.set(board.signing_public, site.ben.key)
     site.list_ben()
     order = site.move()
     site.turn(3)

@@ -234,6 +234,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "command_once": (("once",), _anything),
     "installation": (("place",), _sound_installation),
     "group_move": (("source",), _sound_group_move),
+    "move_order": (("operation",), _anything),
     "reported_setting": (("group_id", "device"), _sound_report),
     "order_result": (("id",), _sound_result),
     "order_output": (("id",), _anything),

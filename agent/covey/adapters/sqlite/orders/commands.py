@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from covey.adapters.sqlite.database import Database
 from covey.core.actions.commands import CommandRecord, GivenCommand, ObeyedSince
@@ -255,6 +255,36 @@ class GroupMoveTable:
         """Return by old group where its readings go, for the moves that have come so far."""
         joining = int(MovePhase.JOINING)
         return dict(self._database.run("SELECT source, target FROM group_move WHERE phase > ?", (joining,)))
+
+
+class MoveOrder(NamedTuple):
+    """An ordered move between two groups, whose devices this one removes from the old group."""
+
+    operation: OperationId
+    source: GroupId
+    target: GroupId
+
+
+class MoveOrders:
+    """The ordered moves that this device, as the operator's, completes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> list[MoveOrder]:
+        """Return them by operation."""
+        return [
+            MoveOrder(*row)
+            for row in self._database.run("SELECT operation, source, target FROM move_order ORDER BY operation")
+        ]
+
+    def put(self, operation: OperationId, source: GroupId, target: GroupId) -> None:
+        """Keep one."""
+        self._database.run("INSERT OR REPLACE INTO move_order VALUES (?, ?, ?)", (operation, source, target))
+
+    def remove(self, operation: OperationId) -> None:
+        """Forget one: its devices have moved."""
+        self._database.run("DELETE FROM move_order WHERE operation = ?", (operation,))
 
 
 def read_group_move(row: dict[str, Any]) -> GroupMove:

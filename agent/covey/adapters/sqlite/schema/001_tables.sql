@@ -740,6 +740,13 @@ CREATE TABLE group_move (
     asked_at          INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Ordered moves of devices that this one, as their operator's, removes from the old group when they have moved.
+CREATE TABLE move_order (
+    operation         BLOB    NOT NULL PRIMARY KEY,
+    source            BLOB    NOT NULL,
+    target            BLOB    NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- The first result of each order and device. Its output is a row of its own, which may be deleted before it.
 CREATE TABLE order_result (
     id                INTEGER PRIMARY KEY,

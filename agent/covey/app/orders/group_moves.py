@@ -1,0 +1,374 @@
+"""What an operator does to divide groups, and to merge them (docs/how-to/fleet.md, "Split and merge groups").
+
+The devices move by themselves (`core/actions/moving.py`). The operator's device adds them to the new group by one
+manifest, gives the settings that hold for them there as well, and orders the move in the history of the old group: all
+of it in one transaction. Then it removes those that have moved from the old group (`moved_devices.py`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covey.app.groups.groups import check_for_others, mode_name
+from covey.app.history.writing import all_or_nothing, write_together
+from covey.app.orders.operators import check_operator, given, operator_keys, selected
+from covey.app.orders.setting_role import group_settings
+from covey.app.wording import count
+from covey.core.actions.definition import MOVE_ACTION
+from covey.core.actions.obeying import obeyers
+from covey.core.actions.results import WITHDRAWN, CommandState
+from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, Mode
+from covey.core.history.bodies import read_body
+from covey.core.history.kinds import OperationKind
+from covey.core.history.orders import ONCE_BYTES, CommandOrder, Scalar, SettingOrder
+from covey.core.ids import DeviceKey, GroupId, OperationId, device_name
+from covey.core.membership.invitations import check_may_let_in
+from covey.core.membership.voting import VOTING_MODES
+from covey.core.orders.selector import Selector, SelectorKind, read_selector
+from covey.errors import LocalError, UnknownGroupError, UsageError
+from covey.limits.group import MAXIMUM_MEMBERS
+
+if TYPE_CHECKING:
+    from covey.app.device.device import Device
+    from covey.core.actions.results import KeptResult, OrderResult
+    from covey.core.history.operation import Operation
+    from covey.core.ids import EpochId
+
+
+_MODES = (Mode.INVITES_ONLY, Mode.ADMIN_INVITES)
+
+
+@dataclass(frozen=True, slots=True)
+class Staying:
+    """A device that is not moved, and why."""
+
+    device: str
+    label: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedMove:
+    """A move that was ordered. `settings` are the keys given in the new group as well, `lost_settings` those not.
+
+    `devices` are the names of the devices that are to move: label, else fingerprint.
+    """
+
+    id: str
+    source: str
+    target: str
+    devices: tuple[str, ...]
+    staying: tuple[Staying, ...]
+    settings: tuple[str, ...]
+    lost_settings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MovingDevice:
+    """A device of a move, as this device knows it.
+
+    `state`: `waiting` until it is in the new group; `delivering` while readings wait for the collector of the old one;
+    `leaving` until an operator removes it from the old group; `moved`; `failed`, for the reason `why`; `gone` from both
+    groups. `never_enters`: it has said that it will not enter the new group. `seen_at_us` is when it last said
+    anything, in microseconds since 1970.
+    """
+
+    device: str
+    name: str
+    label: str
+    state: str
+    why: str
+    never_enters: bool
+    seen_at_us: int | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is still to happen."""
+        return self.state in {"waiting", "delivering", "leaving"}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMove:
+    """An ordered move. `finishes`: whether this device removes the devices from the old group once they have moved."""
+
+    id: str
+    author: str
+    made_at_us: int
+    source: str
+    target: str
+    finishes: bool
+    devices: tuple[MovingDevice, ...]
+
+
+def order_move(device: Device, source: GroupManifest, target: GroupManifest, selector: str | None) -> OrderedMove:
+    """Order a selector's devices, or None: all that can, to move to another group.
+
+    Raises:
+        LocalError: this device is no operator in the old group, or may not add members to the new one; or no device can
+            move.
+        UsageError: the selector is invalid, or selects nothing; or the groups are the same, or public.
+    """
+    _check_groups(device, source, target)
+    moving, staying = _chosen(device, source, target, selector)
+    devices = tuple(sorted(member.keys.signing_public for member in moving))
+    chosen, once = Selector(SelectorKind.DEVICES, devices=devices), secrets.token_bytes(ONCE_BYTES)
+    body = CommandOrder(chosen, MOVE_ACTION, {"group": target.group_id.hex()}, once)
+    newcomers = [each for each in moving if target.member(each.keys.signing_public) is None]
+    with all_or_nothing(device):
+        if newcomers:
+            _add(device, target, newcomers)
+        settings, lost = _settings(device, source, device.node.groups.group(target.group_id), moving)
+        [*_, order] = write_together(device, [*((target, each) for each in settings), (source, body)])
+        device.store.move_orders.put(order.id, source.group_id, target.group_id)
+    given_keys = tuple(dict.fromkeys(each.key for each in settings))
+    names = tuple(sorted(each.label or each.name for each in moving))
+    places = source.group_id.hex(), target.group_id.hex()
+    return OrderedMove(order.id.hex(), *places, names, staying, given_keys, lost)
+
+
+def _check_groups(device: Device, source: GroupManifest, target: GroupManifest) -> None:
+    for each in (source, target):
+        check_for_others(each)
+        if each.mode not in _MODES:
+            raise UsageError(
+                f"devices cannot be moved from or to a {mode_name(each.mode)} group",
+                hint="both groups must be invites-only or admin-invites",
+            )
+    if source.group_id == target.group_id:
+        raise UsageError("that is the same group", hint="'covey group list' shows your groups")
+    check_operator(device, source)
+    if not any(COLLECTOR in each.capabilities for each in target.members):
+        raise LocalError(
+            f"group {target.group_id.hex()[:8]} has no collector, so no device would receive the readings",
+            hint=f"covey invite --capability collector --group {target.group_id.hex()[:8]}",
+        )
+
+
+def _chosen(
+    device: Device, source: GroupManifest, target: GroupManifest, selector: str | None
+) -> tuple[list[Member], tuple[Staying, ...]]:
+    """Return the members that are to move, and those that stay."""
+    named = source.members if selector is None else selected(source, read_selector(selector, source.members))
+    obeying = obeyers(device.store.operations.nodes(source.group_id)).bits.keys()
+    operators = operator_keys(device, source)
+    moving, staying = [], []
+    for each in named:
+        why = _objection(each, device.node.identity.signing_public, operators, obeying)
+        if why:
+            staying.append(Staying(each.keys.signing_public.hex(), each.label, why))
+        else:
+            moving.append(each)
+    if not moving:
+        why = staying[0].why if len(staying) == 1 else f"none of {count(len(staying), 'device')} can move"
+        raise LocalError(f"nothing was ordered: {why}", hint="docs/how-to/fleet.md says which devices can move")
+    room = MAXIMUM_MEMBERS - len(target.members)
+    more = sum(target.member(each.keys.signing_public) is None for each in moving)
+    if more > room:
+        raise LocalError(
+            f"group {target.group_id.hex()[:8]} has room for {count(max(room, 0), 'device')}, not for {more}",
+            hint="move fewer devices: --for label:NAME",
+        )
+    return moving, tuple(staying)
+
+
+def _objection(member: Member, own: DeviceKey, operators: Iterable[DeviceKey], obeying: Iterable[DeviceKey]) -> str:
+    """Return why a member is not moved; empty if it can move."""
+    key = member.keys.signing_public
+    if key == own:
+        return "it is this device"
+    if member.is_board:
+        return "it is a board, which only its gateway can add to a group"
+    if key in operators:
+        return "it is an operator"
+    if COLLECTOR in member.capabilities:
+        return "it is a collector"
+    return "" if key in obeying else "it obeys no commands"
+
+
+def _add(device: Device, target: GroupManifest, newcomers: Sequence[Member]) -> None:
+    """Add members of another group to a group, by one manifest; admins become plain members."""
+    own = device.node.identity.signing_public
+    for each in newcomers:
+        check_may_let_in(target, own, each.keys.signing_public)
+
+    def edit(draft: GroupManifest, _: EpochId) -> GroupManifest:
+        for each in newcomers:
+            added = Member(each.keys, each.label, capabilities=each.capabilities, extensions=each.extensions)
+            draft = draft.adding(added)
+        return draft
+
+    device.node.actions.change(target.group_id, edit, device.now())
+
+
+def _settings(
+    device: Device, source: GroupManifest, target: GroupManifest, moving: Sequence[Member]
+) -> tuple[list[SettingOrder], tuple[str, ...]]:
+    """Return the settings of the old group that are to hold in the new one, and the keys of those that cannot.
+
+    What the new group says of a key for a device stays. Secrets are sealed for members of the old group.
+    """
+    there = {member.keys.signing_public: member for member in target.members}
+    held = group_settings(device, target).of([there[each.keys.signing_public] for each in moving])
+    may_order = device.node.identity.signing_public in operator_keys(device, target)
+    found: dict[tuple[str, str, Scalar], list[DeviceKey]] = {}
+    lost: dict[str, None] = {}
+    for key, wanted in group_settings(device, source).of(moving).items():
+        for name, each in wanted.items():
+            value = each.order.value
+            if (value is None and each.order.sealed is None) or name in held[key]:
+                continue
+            if value is None or not may_order:
+                lost[name] = None
+            else:
+                found.setdefault((name, type(value).__name__, value), []).append(key)
+    once = secrets.token_bytes(ONCE_BYTES)
+    orders = []
+    for (name, _, value), keys in found.items():
+        chosen = Selector(SelectorKind.DEVICES, devices=tuple(sorted(keys)))
+        orders.append(SettingOrder(chosen, name, value, once=once))
+    return orders, tuple(lost)
+
+
+_REFUSING = (CommandState.REFUSED, CommandState.STOPPED)
+
+
+# -- how it goes on ---------------------------------------------------------------------------------------------------
+
+
+def known_moves(device: Device, groups: Sequence[GroupManifest]) -> list[KnownMove]:
+    """Return the moves that operators have ordered in groups, the oldest first."""
+    found = [
+        _known(device, group, operation, body)
+        for group in groups
+        for operation in given(device, group, (OperationKind.COMMAND,))
+        if isinstance(body := read_body(operation), CommandOrder) and body.action == MOVE_ACTION
+    ]
+    return sorted(found, key=lambda each: (each.made_at_us, each.id))
+
+
+def pick_move(device: Device, groups: Sequence[GroupManifest], name: str) -> KnownMove:
+    """Return the move whose order's id begins so.
+
+    Raises:
+        LocalError: there is none, or more than one.
+    """
+    found = [each for each in known_moves(device, groups) if each.id.startswith(name.lower())]
+    if len(found) != 1:
+        raise LocalError(f"{len(found)} moves match '{name[:64]}'", hint="'covey group moves' lists them")
+    return found[0]
+
+
+def finish_here(device: Device, move: KnownMove) -> None:
+    """Have this device remove the devices of a move from the old group once they have moved.
+
+    Raises:
+        LocalError: this device is no operator there.
+    """
+    source = GroupId(bytes.fromhex(move.source))
+    check_operator(device, device.node.groups.group(source))
+    with device.store.transaction():
+        order, target = OperationId(bytes.fromhex(move.id)), GroupId(bytes.fromhex(move.target))
+        device.store.move_orders.put(order, source, target)
+
+
+def _known(device: Device, source: GroupManifest, operation: Operation, body: CommandOrder) -> KnownMove:
+    target = body.arguments.get("group", "")
+    finishes = any(each.operation == operation.id for each in device.store.move_orders.all())
+    return KnownMove(
+        operation.id.hex(),
+        device_name(operation.author),
+        operation.made_at_us,
+        source.group_id.hex(),
+        target,
+        finishes,
+        moving_devices(device, source, target, operation, body),
+    )
+
+
+def moving_devices(
+    device: Device, source: GroupManifest, target: str, operation: Operation, body: CommandOrder
+) -> tuple[MovingDevice, ...]:
+    """Return the devices of a move, by key."""
+    try:
+        there: GroupManifest | None = device.node.groups.group(GroupId(bytes.fromhex(target)))
+    except (UnknownGroupError, ValueError):
+        there = None
+    kept = device.store.order_results.of_order(source.group_id, operation.id)
+    results: dict[DeviceKey, KeptResult] = {each.device: each for each in kept}
+    said, seen = device.store.heads.all(), device.store.presence.last_seen()
+    found = []
+    for key in body.selector.devices:
+        before, after = source.member(key), None if there is None else there.member(key)
+        heads = said[key].heads if key in said else ()
+        is_in = there is not None and any(head.group_id == there.group_id for head in heads)
+        result = results[key].result if key in results else None
+        state, why = _state(before, after, result, is_in=is_in, sees_target=there is not None)
+        refuses = result is not None and result.state in _REFUSING and result.code != WITHDRAWN
+        label = next((each.label for each in (after, before) if each is not None), "")
+        found.append(
+            MovingDevice(
+                key.hex(),
+                device_name(key),
+                label,
+                state,
+                why,
+                state == "failed" and refuses and not is_in,
+                seen.get(key),
+            )
+        )
+    return tuple(found)
+
+
+def _state(
+    before: Member | None, after: Member | None, result: OrderResult | None, *, is_in: bool, sees_target: bool
+) -> tuple[str, str]:
+    if result is not None and not (result.state is CommandState.DONE and result.exit == 0):
+        return "failed", result.why or result.code
+    if before is None:
+        return ("moved", "") if after is not None or not sees_target else ("gone", "it is in neither group")
+    if result is not None:
+        return "leaving", ""
+    return ("delivering" if is_in else "waiting"), ""
+
+
+def remove_moved(device: Device, move: KnownMove, others: Sequence[KnownMove]) -> int:
+    """Remove the devices that have moved from the old group, and those that will not move from the new one.
+
+    `others` are further moves: a device that goes to the same group by one of them stays listed there. Returns how many
+    devices were removed. Where a removal takes admins' votes, the devices leave by themselves.
+
+    Raises:
+        LocalError: this device may not remove members; nothing is changed.
+    """
+    coming = {
+        each.device
+        for other in others
+        if other.id != move.id and other.target == move.target
+        for each in other.devices
+        if each.state != "failed"
+    }
+    moved = [each.device for each in move.devices if each.state == "leaving"]
+    never = [each.device for each in move.devices if each.never_enters and each.device not in coming]
+    removed = 0
+    for name, devices in ((move.source, moved), (move.target, never)):
+        group_id = GroupId(bytes.fromhex(name))
+        if device.node.groups.is_in(group_id):
+            removed += _remove(device, device.node.groups.group(group_id), devices)
+    return removed
+
+
+def _remove(device: Device, group: GroupManifest, devices: Iterable[str]) -> int:
+    gone = [key for key in (DeviceKey(bytes.fromhex(each)) for each in devices) if group.member(key) is not None]
+    if not gone or group.mode in VOTING_MODES:
+        return 0
+
+    def edit(draft: GroupManifest, epoch_id: EpochId) -> GroupManifest:
+        for key in gone:
+            draft = draft.removing(key, epoch_id)
+        return draft
+
+    device.node.actions.change(group.group_id, edit, device.now())
+    return len(gone)

@@ -1,0 +1,198 @@
+"""An operator divides and merges groups: who moves, what is given along, what each device waits for, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covey.app.orders.moved_devices import MovedDevices
+from covey.core.actions.results import NOT_ALLOWED, REVOKED, CommandState, OrderResult
+from covey.core.history.kinds import OperationKind
+from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.now import Now
+from covey.core.orders.selector import SelectorKind
+from covey.core.settings.desired import read_order
+from tests.operated_fleet import OperatedFleet
+
+_MINUTE_US = 60_000_000
+
+
+class Site(OperatedFleet):
+    """Two groups with three devices each; the phone collects in both."""
+
+    def __init__(self, folder: Path, *, threshold: int = 1) -> None:
+        super().__init__(folder, groups=2, devices=3, threshold=threshold)
+        self.old, self.new = self.groups
+        for group in self.groups:
+            self.laptop.ok("group", "profile", "phone", "--capability", "collector", "--group", group.hex())
+        self.looks = 0
+
+    def split(self, *words: str) -> dict[str, Any]:
+        """Order devices to move to the second group."""
+        where = ("--group", self.old.hex(), "--into", self.new.hex(), "--yes")
+        found: dict[str, Any] = self.laptop.json("group", "split", *where, "--for", *words)
+        return found
+
+    def members(self, group: GroupId) -> set[str]:
+        return {each["label"] for each in self.laptop.json("group", "members", "--group", group.hex())}
+
+    def versions(self, group: GroupId) -> int:
+        with self.open(self.laptop) as opened:
+            return opened.node.groups.group(group).version
+
+    def results(self, order: str, devices: Iterable[DeviceKey], state: CommandState, code: str = "") -> None:
+        """Have devices report the result of a move."""
+        with self.open(self.laptop) as opened, opened.store.transaction():
+            for key in devices:
+                at_us = opened.now().wall_us
+                exit_code = 0 if state is CommandState.DONE else None
+                started_us = None if state is CommandState.REFUSED else at_us
+                result = OrderResult(
+                    *(OperationId(bytes.fromhex(order)), state, at_us, at_us, started_us, True, exit_code),
+                    code=code,
+                    why="" if state is CommandState.DONE else "it must not",
+                )
+                opened.node.order_results.keep(self.old, key, result, opened.now())
+
+    def look(self) -> int | None:
+        """Let the laptop's agent look once, a minute later than before."""
+        self.looks += 1
+        with self.open(self.laptop) as opened:
+            now = Now(self.looks * 2 * _MINUTE_US, opened.now().wall_us)
+            return self.role(opened).turn(opened.node, now)
+
+    def role(self, opened: Any) -> MovedDevices:
+        return MovedDevices(opened)
+
+    def states(self) -> dict[str, str]:
+        [move] = self.laptop.json("group", "moves")
+        return {each["label"]: each["state"] for each in move["devices"]}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_a_split_adds_the_devices_by_one_manifest_and_orders_the_rest(site: Site) -> None:
+    before = site.versions(site.new)
+    found = site.split("device-0,device-1")
+    assert found["devices"] == ["device-0", "device-1"]
+    assert site.versions(site.new) == before + 1
+    with site.open(site.laptop) as opened:
+        group = opened.node.groups.group(site.new)
+        assert all(group.member(key) is not None for key in site.devices[site.old][:2])
+        assert group.member(site.devices[site.old][2]) is None
+    assert site.states() == {"device-0": "waiting", "device-1": "waiting"}
+    [order] = site.laptop.json("order", "list", "--group", site.old.hex())
+    assert order["id"] == found["id"]
+
+
+def test_those_that_have_moved_are_removed_together_and_then_nothing_is_open(site: Site) -> None:
+    order = site.split("all")["id"]
+    keys = site.devices[site.old]
+    version = site.versions(site.old)
+    site.look()
+    assert site.versions(site.old) == version
+    site.results(order, keys, CommandState.DONE)
+    assert set(site.states().values()) == {"leaving"}
+    site.look()
+    assert site.versions(site.old) == version + 1
+    assert site.members(site.old) == {"laptop", "phone"}
+    assert set(site.states().values()) == {"moved"}
+    site.look()
+    with site.open(site.laptop) as opened:
+        assert opened.store.move_orders.all() == []
+    assert site.look() is None
+
+
+def test_a_device_that_does_not_move_is_taken_from_the_new_group_again(site: Site) -> None:
+    order = site.split("device-0,device-1,device-2")["id"]
+    first, second, third = site.devices[site.old]
+    site.results(order, [first], CommandState.REFUSED, NOT_ALLOWED)
+    site.results(order, [second], CommandState.STOPPED, REVOKED)
+    site.results(order, [third], CommandState.DONE)
+    site.look()
+    with site.open(site.laptop) as opened:
+        old, new = opened.node.groups.group(site.old), opened.node.groups.group(site.new)
+        assert [old.member(key) is not None for key in (first, second, third)] == [True, True, False]
+        assert [new.member(key) is not None for key in (first, second, third)] == [False, False, True]
+    assert site.states() == {"device-0": "failed", "device-1": "failed", "device-2": "moved"}
+
+
+def test_one_that_a_second_order_moves_stays_listed(site: Site) -> None:
+    order = site.split("device-0")["id"]
+    site.split("device-0")
+    first = site.devices[site.old][0]
+    site.results(order, [first], CommandState.STOPPED, REVOKED)
+    site.look()
+    with site.open(site.laptop) as opened:
+        assert opened.node.groups.group(site.new).member(first) is not None
+
+
+def test_settings_hold_in_the_new_group_unless_it_has_its_own(site: Site) -> None:
+    laptop, old, new = site.laptop, site.old.hex(), site.new.hex()
+    laptop.ok("setting", "set", "telemetry.batch_seconds", "10", "--for", "all", "--group", old)
+    laptop.ok("setting", "set", "sensors.interval_seconds", "30", "--for", "device-1", "--group", old)
+    laptop.ok("setting", "set", "log.level", "warning", "--for", "all", "--group", old)
+    laptop.ok("setting", "set", "log.level", "error", "--for", "all", "--group", new)
+    laptop.ok("setting", "set", "app.key", "--secret", "--from", "-", "--for", "all", "--group", old, feed="hunter2")
+    found = site.split("device-0,device-1")
+    assert sorted(found["settings"]) == ["sensors.interval_seconds", "telemetry.batch_seconds"]
+    assert found["lost_settings"] == ["app.key"]
+    with site.open(laptop) as opened:
+        stored = opened.store.operations.of_kind(site.new, OperationKind.SETTING)
+        orders = {each.order.key: each.order for each in (read_order(one.raw) for one in stored)}
+    assert orders["telemetry.batch_seconds"].value == 10
+    assert orders["telemetry.batch_seconds"].selector.kind is SelectorKind.DEVICES
+    assert set(orders["telemetry.batch_seconds"].selector.devices) == set(site.devices[site.old][:2])
+    assert orders["sensors.interval_seconds"].selector.devices == (site.devices[site.old][1],)
+    assert orders["log.level"].value == "error"
+
+
+def test_a_merge_moves_all_that_can_and_names_the_others(site: Site) -> None:
+    found = site.laptop.json("group", "merge", "--group", site.old.hex(), "--into", site.new.hex(), "--yes")
+    assert found["devices"] == ["device-0", "device-1", "device-2"]
+    assert {each["why"] for each in found["staying"]} == {"it is this device", "it is an operator"}
+    said = site.laptop.ok("group", "moves")
+    assert "3 waiting" in said
+    assert "device-0" in said
+
+
+def test_another_device_of_the_operator_completes_a_move(site: Site) -> None:
+    order = site.split("device-0")["id"]
+    assert site.phone is not None
+    site.carry([site.personal, *site.groups])
+    [seen] = site.phone.json("group", "moves")
+    assert (seen["id"], seen["finishes"]) == (order, False)
+    assert f"covey group moves --continue {order[:8]}" in site.phone.ok("group", "moves")
+    [seen] = site.phone.json("group", "moves", "--continue", order[:8])
+    assert seen["finishes"]
+
+
+def test_nothing_is_ordered_that_cannot_be_done(site: Site) -> None:
+    laptop, old, new = site.laptop, site.old.hex(), site.new.hex()
+    where = ("--yes", "--for", "device-0")
+    same = laptop.covey("group", "split", "--group", old, "--into", old, *where)
+    assert (same.code, "the same group" in same.stderr) == (2, True)
+    own = laptop.covey("group", "split", "--group", old, "--into", new, "--yes", "--for", "capability:collector")
+    assert (own.code, "it is an operator" in own.stderr) == (1, True)
+    nobody = laptop.covey("group", "split", "--group", old, "--into", new, "--yes")
+    assert (nobody.code, "--for is missing" in nobody.stderr) == (2, True)
+    third = laptop.json("group", "create")["group_id"]
+    empty = laptop.covey("group", "split", "--group", old, "--into", third, *where)
+    assert (empty.code, "has no collector" in empty.stderr) == (1, True)
+    personal = laptop.covey("group", "split", "--group", old, "--into", site.personal.hex(), *where)
+    assert personal.code == 1
+    assert laptop.json("group", "moves") == []
+    assert laptop.json("order", "list", "--group", old) == []
+
+
+def test_where_several_operators_must_sign_nothing_moves_before_they_have(tmp_path: Path) -> None:
+    site = Site(tmp_path, threshold=2)
+    order = site.split("device-0")["id"]
+    [entry] = site.laptop.json("order", "list", "--group", site.old.hex())
+    assert (entry["id"], entry["counts"]) == (order, False)
