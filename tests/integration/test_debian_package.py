@@ -38,7 +38,7 @@ _NEEDS = (
 _AS_AGENT = ("setpriv", "--reuid=covey", "--regid=covey", "--init-groups", "covey")
 _OLD_SCHEMA = 1
 _DEBIAN_NAMES = {"cffi": "cffi-backend", "pynacl": "nacl", "pyserial": "serial"}
-_IMPORTED_AS = {"cffi-backend": "_cffi_backend"}
+_IMPORTED_AS = {"cffi-backend": "_cffi_backend", "pykcs11": "PyKCS11"}
 _PASSPHRASE = "correct horse battery staple"
 
 
@@ -159,6 +159,7 @@ def test_a_life_of_the_package(packages: tuple[Path, Path], purged: DebianRoot) 
     assert state.stat().st_mode & 0o777 == 0o700
     assert state.stat().st_uid != 0
     assert root.run("covey", "--version").stdout == "covey 0.0.1\n"
+    assert root.run("id", "--name", "--groups", "covey").stdout.split() == ["covey", "tss"], "who may use a TPM"
     enabled = root.path / "etc/systemd/system/multi-user.target.wants"
     assert {path.name for path in enabled.glob("covey*")} == {"covey.service"}
     assert list((root.path / "usr/lib/covey/covey").rglob("*.pyc")), "byte code is made, for a quick start"
@@ -259,6 +260,37 @@ def test_systemd_runs_what_the_package_installs(
         _credentials_are_with_the_agent(system, root)
         _the_watchdog_is_fed_and_bites(system)
         _it_stops_when_asked(system)
+
+
+def test_systemd_opens_a_sealed_key_for_units_and_for_root_only(
+    packages: tuple[Path, Path], purged: DebianRoot
+) -> None:
+    need(missing_for_boot(_NEEDS))
+    root = purged
+    root.dpkg("--install", str(packages[1]))
+    credential = root.path / "etc/credstore.encrypted/covey.seal"
+    with booted(root) as system:
+        system.run("covey", "init")
+        system.run("covey", "relay", "set", "mqtt://127.0.0.1:9")
+        key = system.run("covey", "key", "fingerprint")
+        plain = (root.path / "var/lib/covey/identity.key").read_bytes()
+        said = system.run("covey", "key", "seal", "systemd")
+        assert "a thief of all disks has the key" in said, "without a TPM nothing else may be claimed"
+        assert credential.stat().st_mode & 0o777 == 0o600
+        for name in ("identity.key", "identity.key.copy"):
+            sealed = root.path / "var/lib/covey" / name
+            assert sealed.read_bytes() != plain
+            assert sealed.stat().st_uid == sealed.parent.stat().st_uid != 0
+        system.run(*_AS_AGENT, "status", code=78)
+        assert system.run("covey", "key", "fingerprint") == key
+        system.run("systemctl", "start", "covey")
+        assert system.shown("covey", "ActiveState", "SubState") == ["active", "running"]
+
+        system.run("covey", "key", "seal", "none")
+        assert not credential.exists(), "a credential that no longer opens would stop the unit"
+        system.run("systemctl", "restart", "covey")
+        assert system.shown("covey", "ActiveState", "SubState") == ["active", "running"]
+        assert system.run(*_AS_AGENT, "key", "fingerprint") == key
 
 
 def _nothing_fails_before_there_is_a_device(system: Booted) -> None:

@@ -187,6 +187,7 @@ _SOLE_IMPORTERS = {
     "serial": ("covey_boards.serial_link",),
     "nacl": ("covey.core.crypto", "covey_boards.shared.tweetnacl_sodium"),
     "blake3": ("covey.core.crypto",),
+    "PyKCS11": ("covey.adapters.keys.token_seal",),
     "pymodbus": ("covey.adapters.sensors.modbus",),
     "cbor2": ("covey.core.wire.cbor", "covey.core.telemetry.senml"),
     "pyspark": ("covey_ingest.spark",),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 from covey.errors import TransientError
@@ -20,16 +21,17 @@ _COLLECTOR_ENABLED = Path("/etc/systemd/system/multi-user.target.wants/covey-col
 _SIGNALLED = 128
 
 
-def ended_as_owner(folder: Path) -> int | None:
+def ended_as_owner(folder: Path, as_root: Callable[[], None] = lambda: None) -> int | None:
     """If root calls for another user's folder, let a process of that user continue; return its exit code.
 
-    None: this is that process.
+    None: this is that process. It has called `as_root` while it still was root.
     """
     owner = folder.stat() if os.geteuid() == 0 and folder.is_dir() else None
     if owner is None or owner.st_uid == 0:
         return None
     worker = os.fork()
     if worker == 0:
+        as_root()
         name = _name_of(owner.st_uid)
         if name is None:
             os.setgroups([])

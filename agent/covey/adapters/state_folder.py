@@ -1,6 +1,6 @@
 """The state folder of one device: identity, configuration, database, and the locks of its processes.
 
-    identity.key           the signing seed, mode 0600
+    identity.key           the signing seed, mode 0600: in the clear, under a passphrase, or sealed
     noise.keys             the noise secrets, mode 0600
     *.copy                 copies of these, of config.toml and of vault.key, should a disk damage them
     wiped                  the device was deleted; a new one is made at the next start
@@ -38,10 +38,11 @@ from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import remove_durably, storage_errors
 from covey.adapters.keys.identity_file import (
     MAXIMUM_FILE_BYTES,
+    bound_file,
+    how_kept,
     plain_file,
     read_noise,
     read_seed,
-    sealed_file,
 )
 from covey.adapters.keys.key_file import (
     copy_of,
@@ -55,13 +56,14 @@ from covey.adapters.keys.key_file import (
 )
 from covey.adapters.keys.noise_key_file import NoiseKeyFile
 from covey.adapters.keys.passphrase import find_passphrase
+from covey.adapters.keys.seals import best_seal
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_path import SYSTEM_STATE, check_holds_device
 from covey.config.schema import Config, Value
 from covey.core.crypto import Identity, wipe
-from covey.errors import ConfigurationError, LocalError, StorageError
+from covey.errors import ConfigurationError, LocalError, RemoteError, StorageError, TransientError
 
 if TYPE_CHECKING:
     from covey.adapters.sqlite.file.state_file import Report
@@ -176,12 +178,12 @@ class StateFolder:
         """Which process does what only one may do at a time."""
         return ProcessLocks(self.path)
 
-    def create(self, values: Mapping[str, Value], passphrase: bytearray | None = None) -> Identity:
-        """Make a new device: folder, identity, under a passphrase if one is given (it is wiped), and configuration.
+    def create(self, values: Mapping[str, Value], keep: Callable[[bytes], bytes] = plain_file) -> Identity:
+        """Make a new device: folder, identity and configuration; `keep` makes `identity.key` of the signing seed.
 
         Raises:
             LocalError: there is one here already.
-            ConfigurationError: the folder's permissions are wrong.
+            ConfigurationError: the folder's permissions are wrong, or the key cannot be kept that way.
             StorageError: it cannot be written.
         """
         private_folder(self.path)
@@ -189,7 +191,7 @@ class StateFolder:
             raise LocalError(f"{self.path} already holds a device", hint="'covey status' shows it")
         if not self.configuration.path.exists():
             self.configuration.create(values)
-        return self._new_identity(passphrase)
+        return self._new_identity(keep)
 
     def names(self) -> frozenset[str]:
         """Return what lies in the folder, which may not be there."""
@@ -222,21 +224,50 @@ class StateFolder:
         except OSError as error:
             raise StorageError(f"{self.path} cannot be emptied: {error.strerror or error}") from error
 
-    def _new_identity(self, passphrase: bytearray | None) -> Identity:
+    def _new_identity(self, keep: Callable[[bytes], bytes]) -> Identity:
         identity = Identity.from_seeds(secrets.token_bytes(32), secrets.token_bytes(32))
         seed = identity.signing_seed
+        content = keep(seed)
         self.noise_keys.write(seed, identity.noise.keys)
-        content = plain_file(seed) if passphrase is None else sealed_file(seed, passphrase)
         write_secret_twice(self._identity_path, content)
-        if passphrase is not None:
-            wipe(passphrase)
         return identity
+
+    def keep_seed(self, keep: Callable[[bytes], bytes]) -> None:
+        """Keep the signing seed another way: `keep` makes the new `identity.key` of it, and its copy.
+
+        Each file is replaced in one step. If the power fails between the two, the next start repeats it for the copy.
+
+        Raises:
+            ConfigurationError: the key does not open, or cannot be kept that way; then nothing has changed.
+            StorageError: the disk refused.
+        """
+        identity = self.identity()
+        try:
+            write_secret_twice(self._identity_path, keep(identity.signing_seed))
+        finally:
+            identity.wipe()
+
+    def how_seed_is_kept(self) -> tuple[str, str]:
+        """Return how the signing seed is kept, as `how_kept` does.
+
+        Raises:
+            ConfigurationError: there is no device, or its key file is damaged.
+        """
+        found = read_secret_twice(self._identity_path, MAXIMUM_FILE_BYTES)
+        try:
+            return how_kept(found[0])
+        except RemoteError as error:
+            raise ConfigurationError(f"{self._identity_path} is damaged", hint="'covey check' restores it") from error
+        finally:
+            for each in found:
+                wipe(each)
 
     def identity(self) -> Identity:
         """Read this device's identity.
 
         Raises:
             ConfigurationError: there is none, it is damaged, or others may read it.
+            TransientError: what seals it does not open it now.
         """
         identity = self._identity_path
         check_holds_device(self.path, identity.name, copy_of(identity).name, self._wiped_path.name)
@@ -253,13 +284,13 @@ class StateFolder:
         A signing seed is right if it opens the noise keys: only the device's own seed does
         (docs/protocol/vault.md, section 14).
         """
-        problem: ConfigurationError | None = None
+        problem: ConfigurationError | TransientError | None = None
         noise_files = read_secret_twice(self.noise_keys.path, MAXIMUM_FILE_BYTES)
         identity_files = read_secret_twice(self._identity_path, MAXIMUM_FILE_BYTES)
         for raw in identity_files:
             try:
                 stored = read_seed(raw, self._identity_path, lambda: find_passphrase(self.passphrase_file))
-            except ConfigurationError as error:
+            except (ConfigurationError, TransientError) as error:
                 problem = problem or error
                 continue
             seed = stored.reveal()
@@ -330,7 +361,8 @@ class StateFolder:
 
     def _renew(self) -> None:
         self._remove_everything()
-        self._new_identity(None)
+        seal = best_seal()
+        self._new_identity(lambda seed: bound_file(seed, seal, None, bytearray) if seal else plain_file(seed))
         remove_durably(self._wiped_path)
 
     def _remove_everything(self) -> None:

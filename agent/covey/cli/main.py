@@ -32,7 +32,7 @@ _TOPICS = {
         "group": ("group", "manage groups: members, admins, operators, bans"),
         "request": ("request", "accept or decline invitations to further groups"),
         "own": ("own", "keep your own devices in the same groups"),
-        "key": ("key", "show keys and fingerprints, or renew the noise key"),
+        "key": ("key", "show keys and fingerprints, renew the noise key, or seal the key"),
     },
     "readings": {
         "sensor": ("sensor", "list the configured sensors, or try one"),
@@ -102,8 +102,9 @@ EXIT_CODES = {
 _STATELESS = {"serve-action", "tables", "verify", "system-files", "conformance", "completion", "help"}
 """What needs no device."""
 
-_OF_ROOT = {"join", "relay", "collect", "broker", "installer", "mcu"}
-"""What needs root's own rights: services, a broker's files, definitions, ports. The others are done as the owner."""
+_OF_ROOT = {"join", "key seal", "relay serve", "collect", "broker", "installer", "mcu"}
+"""What needs root's own rights: services, a broker's files, definitions, ports, systemd's
+keys. The others are done as the owner."""
 
 READER_GONE = 141
 """The exit code where nobody reads on (`| head`): 128 + SIGPIPE, as a shell says of other tools."""
@@ -213,7 +214,8 @@ def _parsed(words: list[str]) -> argparse.Namespace:
 def _run(words: list[str]) -> int:
     try:
         options = _parsed(words)
-        if os.geteuid() == 0 and options.command not in _STATELESS | _OF_ROOT:
+        action = f"{options.command} {getattr(options, 'action', '')}"
+        if os.geteuid() == 0 and not {options.command, action} & (_STATELESS | _OF_ROOT):
             from covey.app.agent.machine_service import done_as_owner
             from covey.cli.device_options import state_folder
 

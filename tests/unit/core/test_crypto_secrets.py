@@ -14,6 +14,7 @@ import pytest
 import covey.adapters
 import covey.core
 from covey.adapters.state_folder import StateFolder
+from covey.app.device.creating import KeyProtection
 from covey.core import crypto
 from covey.core.crypto import Identity, NoiseKey, Secret, argon2id, wipe
 from covey.limits.key import ARGON2_MEMORY_KIB_MIN, ARGON2_PASSES_MIN
@@ -88,12 +89,10 @@ def test_a_derived_key_and_what_was_read_are_wiped(
     buffers: list[tuple[str, bytearray]] = []
     secrets: list[Secret] = []
     folder = StateFolder.at(tmp_path / "state", None)
-    passphrase = bytearray(b"correct horse")
-    folder.create({}, passphrase)
-    assert passphrase == bytes(13)
     file = tmp_path / "passphrase"
     file.write_text("correct horse\n")
     file.chmod(0o600)
+    folder.create({}, KeyProtection("passphrase", secret_file=file).file)
 
     from covey.adapters.keys import key_file
     from covey.adapters.keys import passphrase as passphrase_module

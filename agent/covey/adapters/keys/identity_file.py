@@ -1,8 +1,8 @@
-"""`identity.key` and `noise.keys`: a device's secrets, in the clear or sealed with a passphrase
-(docs/protocol/vault.md, section 14).
+"""`identity.key` and `noise.keys`: a device's secrets, in the clear or sealed (docs/protocol/vault.md, section 14).
 
 `identity.key` is `[1, signing_seed]`: a person who can read the owner's files is the owner. With a passphrase it is
-`[2, salt16, passes, memory_kib, nonce24, sealed]`: the plain file, sealed as `passphrase.py` says.
+`[2, salt16, passes, memory_kib, nonce24, sealed]`: the plain file, sealed as `passphrase.py` says. Bound to this
+machine, or to a token, it is `[3, seal, blob, nonce24, sealed]`, as `seals.py` says.
 
 `noise.keys` is `[1, nonce24, sealed]`: the noise secrets, newest first, sealed with a key derived from the signing
 seed. A running agent can therefore load and delete noise keys without the passphrase, and nobody else can.
@@ -15,13 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from covey.adapters.keys.passphrase import open_under_passphrase, seal_under_passphrase
+from covey.adapters.keys.seals import is_sealed, open_by_seal, seal_by, seal_name, seal_named
 from covey.core import crypto
 from covey.core.crypto import NoiseKey, Secret
 from covey.core.wire import cbor
 from covey.errors import ConfigurationError, RemoteError
 from covey.limits.key import ARGON2_MEMORY_KIB, ARGON2_PASSES, RETIRED_NOISE_KEYS
 
-MAXIMUM_FILE_BYTES = 1024
+MAXIMUM_FILE_BYTES = 4096
 _DOMAIN = b"covey/1 identity"
 _NOISE_DOMAIN = b"covey/1 noise keys"
 _PLAIN, _SEALED = 1, 2
@@ -40,17 +41,48 @@ def sealed_file(
     return seal_under_passphrase(plain_file(seed), _DOMAIN, _SEALED, passphrase, passes, memory_kib)
 
 
+def bound_file(seed: bytes, seal: str, module: Path | None, passphrase: Callable[[], bytearray]) -> bytes:
+    """Return `identity.key` bound to this machine or a token, which has opened it once.
+
+    Raises:
+        ConfigurationError: the seal cannot be used here, or does not open what it sealed.
+    """
+    return seal_by(seal, plain_file(seed), module, passphrase)
+
+
+def how_kept(raw: bytes | bytearray) -> tuple[str, str]:
+    """Return how the seed is kept in `identity.key`: a word, and what people are told.
+
+    The word is "none", "passphrase", or the name of the seal.
+
+    Raises:
+        RemoteError: it is damaged.
+        ConfigurationError: a newer Covey sealed it.
+    """
+    content = cbor.decode(bytes(raw), MAXIMUM_FILE_BYTES)
+    if is_sealed(content):
+        return seal_name(content), seal_named(seal_name(content)).about()
+    if isinstance(content, list) and content[:1] == [_SEALED]:
+        return "passphrase", "under a passphrase"
+    return "none", "in the clear, for its owner only: a thief of the disk has it"
+
+
 def read_seed(raw: bytes | bytearray, where: Path, passphrase: Callable[[], bytearray]) -> Secret:
     """Read `identity.key` in any form; `passphrase` is called only where one is needed, and what it gives is wiped.
 
+    A token's PIN comes from there, too.
+
     Raises:
-        ConfigurationError: damaged, of a newer Covey, weaker or dearer than allowed, or the passphrase is wrong.
+        ConfigurationError: damaged, of a newer Covey, weaker or dearer than allowed, or the passphrase is wrong; or the
+            seal does not open it.
     """
     try:
         content = cbor.decode(bytes(raw), MAXIMUM_FILE_BYTES)
         if isinstance(content, list) and content[:1] == [_SEALED]:
             plain = open_under_passphrase(content, _DOMAIN, MAXIMUM_FILE_BYTES, "the key file", passphrase)
             return _stored(cbor.decode(plain, MAXIMUM_FILE_BYTES), where)
+        if is_sealed(content):
+            return _stored(cbor.decode(open_by_seal(content, passphrase), MAXIMUM_FILE_BYTES), where)
         return _stored(content, where)
     except RemoteError as error:
         raise ConfigurationError(f"{where} is damaged", hint="restore it from a backup") from error

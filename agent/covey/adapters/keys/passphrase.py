@@ -102,8 +102,9 @@ def find_passphrase(file: Path | None, *, twice: bool = False) -> bytearray:
     found = read_credential("covey.passphrase", MAXIMUM_PASSPHRASE_BYTES)
     if found is None and file is None and not sys.stdin.isatty():
         raise ConfigurationError(
-            "this device's key needs a passphrase, and there is no terminal to ask for it",
-            hint="--passphrase-file FILE, or LoadCredential=covey.passphrase:FILE in the unit",
+            "this device's key needs a passphrase or PIN, and there is no terminal to ask for it",
+            hint="--passphrase-file FILE (a new one: --new-passphrase-file FILE), or "
+            "LoadCredential=covey.passphrase:FILE in the unit",
         )
     return _checked(found) if found is not None else read_passphrase(file, "passphrase: ", twice=twice)
 

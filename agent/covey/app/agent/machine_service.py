@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
@@ -30,7 +31,7 @@ class MachineService:
         Raises:
             TransientError: systemd does not start the service.
         """
-        code = ended_as_owner(self._folder.path)
+        code = ended_as_owner(self._folder.path, partial(_read_keys, self._folder))
         if code is None:
             code = act()
         if code == 0 and self.managed and os.geteuid() == 0:  # and not in the process that has become the owner
@@ -44,4 +45,33 @@ def done_as_owner(folder: StateFolder) -> int | None:
 
     Otherwise new files would be root's, and unreadable for the agent. None: this process continues.
     """
-    return ended_as_owner(folder.path) if folder.path == SYSTEM_STATE else None
+    return ended_as_owner(folder.path, partial(_read_keys, folder)) if folder.path == SYSTEM_STATE else None
+
+
+def done_as_owner_of_seal(folder: StateFolder, seal: str | None) -> int | None:
+    """As `done_as_owner`, for keeping the key another way: root makes and removes systemd's credential.
+
+    Raises:
+        TransientError: systemd, or the TPM, refuses to make it.
+        StorageError: it cannot be removed.
+    """
+    from covey.adapters.keys import systemd_seal
+
+    if os.geteuid() == 0 and seal == "systemd":
+        systemd_seal.prepare()
+    elif os.geteuid() == 0 and seal == "best":
+        systemd_seal.prepare_if_bound()
+    code = done_as_owner(folder)
+    if code == 0 and seal not in {None, "best", "systemd"}:
+        systemd_seal.forget()
+    return code
+
+
+def _read_keys(folder: StateFolder) -> None:
+    """As root, read the key that systemd opens for root only; a new device may be sealed by it."""
+    from covey.adapters.keys import systemd_seal
+
+    if folder.is_new:
+        systemd_seal.prepare_if_bound()
+    else:
+        systemd_seal.hold()

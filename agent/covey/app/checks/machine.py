@@ -57,7 +57,8 @@ def identity(device: Examined) -> Iterator[Seen]:
 
     device.identity = device.folder.identity()
     private_folder(device.folder.path)
-    yield ok(f"device {device_name(device.identity.signing_public)} in {device.folder.path}")
+    kept = device.folder.how_seed_is_kept()[1]
+    yield ok(f"device {device_name(device.identity.signing_public)} in {device.folder.path}; key {kept}")
 
 
 def secrets(device: Examined) -> Iterator[Seen]:

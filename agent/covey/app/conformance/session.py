@@ -21,7 +21,7 @@ from covey.app.conformance.checks import ROLES, RequirementResults
 from covey.app.conformance.line_end import LineEnd
 from covey.app.conformance.observer import Observer, SeenMessage
 from covey.app.conformance.peers import Companion, Peer
-from covey.app.device.creating import create_device
+from covey.app.device.creating import KeyProtection, create_device
 from covey.app.device.device import open_device
 from covey.app.pairing.inviting import codes_can_be_drawn
 from covey.core.group.manifest import COLLECTOR, MAILBOX
@@ -108,7 +108,7 @@ class DeviceTest:
         self.relay = WatchedRelay(*address)
         self._closing.callback(self.relay.close)
         state = StateFolder.at(folder / "peer")
-        create_device(state, "conformance peer", with_passphrase=False)
+        create_device(state, "conformance peer", KeyProtection("none"))
         device = self._closing.enter_context(open_device(state))
         self._relay_url = self._find_url()
         self.peer = Peer(device, self.relay, self._relay_url, self._delivered, secrets.token_bytes)

@@ -1,20 +1,28 @@
-"""Making this machine a device: its identity, its configuration, and an empty state."""
+"""Making this machine a device: its identity, its configuration, and an empty state; and how its key is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.adapters.keys.identity_file import bound_file, plain_file, sealed_file
 from covey.adapters.keys.passphrase import find_passphrase
+from covey.adapters.keys.seals import SEALS, best_seal
 from covey.app.device.device import open_device
+from covey.core.crypto import wipe
 from covey.core.ids import device_name, truncate_utf8
 from covey.errors import CoveyError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
+
+SEAL_CHOICES = ("best", "none", "passphrase", *SEALS)
+"""How a key can be kept. The best is the first seal of this machine that opens without a person and binds the key to
+more than the disk; without one, none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +34,67 @@ class NewDevice:
     signing_public: str
     noise_public: str
     state: str
+    key: str
+    """How its key is kept, for people."""
 
 
-def create_device(folder: StateFolder, label: str, *, with_passphrase: bool) -> NewDevice:
-    """Draw an identity and write a configuration.
+@dataclass(frozen=True, slots=True)
+class KeyProtection:
+    """How to keep a device's signing seed: a word of `SEAL_CHOICES`.
 
-    `with_passphrase` seals the key under the passphrase of the folder's file, or one that is typed.
+    `module` is a token's PKCS#11 library. `secret_file` holds the passphrase or PIN; without one a person types it.
+    """
+
+    seal: str = "best"
+    module: Path | None = None
+    secret_file: Path | None = None
+
+    def file(self, seed: bytes) -> bytes:
+        """Return `identity.key`.
+
+        Raises:
+            ConfigurationError: it cannot be kept that way here.
+        """
+        seal = (best_seal() or "none") if self.seal == "best" else self.seal
+        if seal == "none":
+            return plain_file(seed)
+        if seal == "passphrase":
+            typed = find_passphrase(self.secret_file, twice=True)
+            sealed = sealed_file(seed, typed)
+            wipe(typed)
+            return sealed
+        return bound_file(seed, seal, self.module, lambda: find_passphrase(self.secret_file))
+
+
+def keep_key(folder: StateFolder, kept: KeyProtection) -> tuple[str, str]:
+    """Keep the key of the device in a folder another way; return its seal, and what people are told.
+
+    A running agent needs no restart: it has the key in memory.
 
     Raises:
-        ConfigurationError: a device is here already, or nobody is there to type a passphrase.
+        ConfigurationError: the key does not open, or cannot be kept that way; then nothing has changed.
+        StorageError: the disk refused.
+    """
+    folder.keep_seed(kept.file)
+    return folder.how_seed_is_kept()
+
+
+def create_device(folder: StateFolder, label: str, kept: KeyProtection = KeyProtection()) -> NewDevice:
+    """Draw an identity and write a configuration.
+
+    Raises:
+        ConfigurationError: a device is here already, or its key cannot be kept that way.
     """
     label = truncate_utf8(label, MAXIMUM_LABEL_BYTES)
-    passphrase = find_passphrase(folder.passphrase_file, twice=True) if with_passphrase else None
-    identity = folder.create({"label": label} if label else {}, passphrase)
-    folder.store(folder.configuration.config()).close()
+    identity = folder.create({"label": label} if label else {}, kept.file)
+    folder.store(folder.configuration.config(), identity).close()
     return NewDevice(
         device_name(identity.signing_public),
         label,
         identity.signing_public.hex(),
         identity.noise_public.hex(),
         str(folder.path),
+        folder.how_seed_is_kept()[1],
     )
 
 
@@ -60,7 +109,7 @@ def device_to_join(folder: StateFolder, label: str) -> Iterator[None]:
         return
     before = folder.names()
     try:
-        create_device(folder, label, with_passphrase=False)
+        create_device(folder, label)
     except CoveyError:  # a full disk, say
         folder.remove_others(before)
         raise

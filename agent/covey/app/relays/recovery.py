@@ -16,9 +16,11 @@ incarnation, as a restored state does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import open_regular, replace_durably, storage_errors
+from covey.adapters.keys.identity_file import how_kept, plain_file, read_seed
 from covey.adapters.keys.key_file import private_folder, write_secret
 from covey.adapters.keys.recovery_file import (
     RECOVERED_FILES,
@@ -29,6 +31,7 @@ from covey.adapters.keys.recovery_file import (
     recovery_passphrase,
 )
 from covey.adapters.own_addresses import own_addresses
+from covey.app.device.creating import KeyProtection
 from covey.app.device.device import open_device
 from covey.app.relays.serving_relay import prepare_relay, relay_url, served
 from covey.core.crypto import wipe
@@ -38,7 +41,6 @@ from covey.limits.key import MAXIMUM_RECOVERED_FILE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from covey.adapters.state_folder import StateFolder
 
@@ -66,13 +68,16 @@ def save_recovery(folder: StateFolder, password_file: str | None) -> bytes:
     """
     with open_device(folder) as device:
         store = device.store
+        files = _files(folder)
+        if folder.how_seed_is_kept()[0] not in {"none", "passphrase"}:
+            files[_IDENTITY] = plain_file(device.node.identity.signing_seed)  # what another machine can open
         operators = [
             PinnedOperator(group_id, each.operator, each.inviter, each.pinned_at_us)
             for group_id, each in store.invited_operators.all()
         ]
         recovery = Recovery(
             device.now().wall_us,
-            _files(folder),
+            files,
             tuple(store.groups.copied()),
             tuple(operators),
             store.personal.pinned(),
@@ -118,11 +123,21 @@ def adopt_hub(
     if before:
         _move_relay(folder, before, names, port)
     _restore_state(folder, recovery)
-    write_secret(folder.path / _IDENTITY, recovery.files[_IDENTITY])
+    write_secret(folder.path / _IDENTITY, _kept_here(recovery.files[_IDENTITY]))
     config = folder.configuration.config()
     relay = prepare_relay(folder, config.label, names, port).url if before else ""
     name = device_name(folder.identity().signing_public)
     return AdoptedHub(name, config.label, recovery.saved_at_us, len(recovery.groups), relay, before)
+
+
+def _kept_here(identity_file: bytes) -> bytes:
+    """Return the identity as this machine keeps it best; under a passphrase it stays."""
+    if how_kept(identity_file)[0] != "none":
+        return identity_file
+    seed = read_seed(identity_file, Path(_IDENTITY), bytearray)
+    kept = KeyProtection().file(seed.reveal())
+    seed.wipe()
+    return kept
 
 
 def _write_files(folder: StateFolder, recovery: Recovery) -> None:

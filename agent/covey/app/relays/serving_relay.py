@@ -55,7 +55,7 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
 
     find_mosquitto()
     if folder.is_new:
-        create_device(folder, label or socket.gethostname(), with_passphrase=False)
+        create_device(folder, label or socket.gethostname())
     config, place = folder.configuration.config(), served(folder)
     if config.broker.ca_folder or config.broker.password_file not in {"", _PASSWORDS}:
         raise ConfigurationError("this device manages another broker", hint="covey config unset broker.password_file")

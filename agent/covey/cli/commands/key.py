@@ -1,14 +1,17 @@
-"""`covey key show|fingerprint|rotate`: public keys, what people compare, and a new noise key for this device."""
+"""`covey key show|fingerprint|rotate|seal`: public keys, a new noise key, and how this device's key is kept."""
 
 from __future__ import annotations
 
 import argparse
 from datetime import UTC, datetime
+from pathlib import Path
 
+from covey.app.agent.machine_service import done_as_owner_of_seal
+from covey.app.device.creating import SEAL_CHOICES, KeyProtection, keep_key
 from covey.app.device.device import Device
 from covey.app.groups.groups import pick_member
 from covey.app.loop.noise_keys import retired_keys, rotate_noise_key
-from covey.cli.device_options import open_device
+from covey.cli.device_options import open_device, state_folder
 from covey.cli.grammar import Parser, group_option, json_option
 from covey.cli.output.terminal import print_json
 from covey.core.ids import device_name, fingerprint, key_text
@@ -29,6 +32,35 @@ def add_arguments(parser: Parser) -> None:
             )
             group_option(action)
         json_option(action)
+    seal = actions.add("seal", run_seal, "bind this device's key to this machine or a token, or undo that")
+    seal.add_argument(
+        "seal",
+        nargs="?",
+        choices=SEAL_CHOICES,
+        metavar="SEAL",
+        help=f"{', '.join(SEAL_CHOICES[:-1])} or {SEAL_CHOICES[-1]} (default: show)",
+    )
+    seal.add_argument("--module", type=Path, metavar="FILE", help="shared library of the token (PKCS#11)")
+    seal.add_argument(
+        "--new-passphrase-file", type=Path, metavar="FILE", help="file with the new passphrase or the token's PIN"
+    )
+    json_option(seal)
+
+
+def run_seal(options: argparse.Namespace) -> int:
+    folder = state_folder(options)
+    code = done_as_owner_of_seal(folder, options.seal)
+    if code is not None:
+        return code
+    if options.seal is None:
+        seal, about = folder.how_seed_is_kept()
+    else:
+        seal, about = keep_key(folder, KeyProtection(options.seal, options.module, options.new_passphrase_file))
+    if options.json:
+        print_json({"seal": seal, "about": about})
+    else:
+        print(f"key  {about}")
+    return 0
 
 
 def run(options: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from covey.app.relays.serving_relay import served
 def test_a_full_disk_leaves_the_relay_its_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, limits = StateFolder.at(tmp_path / "state"), resource.getrlimit(resource.RLIMIT_FSIZE)
     place = served(folder)
-    create_device(folder, "hub", with_passphrase=False)
+    create_device(folder, "hub")
     folder.configuration.change({"relay.url": "mqtts://192.0.2.7"})
     renew_certificate(folder, place)
     before = place.certificate_file.read_bytes()

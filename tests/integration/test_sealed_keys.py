@@ -1,0 +1,104 @@
+"""Whole devices whose key a TPM keeps: they start by themselves, and a stolen card is not the device."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from covey.adapters.state_folder import StateFolder
+from tests.integration.gateway import Gateway
+from tests.key_keepers import SoftwareTpm, holds
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+
+@pytest.fixture
+def tpm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SoftwareTpm]:
+    """The machine's TPM."""
+    made = SoftwareTpm(tmp_path / "tpm", monkeypatch)
+    yield made
+    made.cut_power()
+
+
+@pytest.fixture
+def gateway(tpm: SoftwareTpm, tmp_path: Path) -> Iterator[Gateway]:
+    """A device made on a machine with a TPM; nobody chose anything."""
+    made = Gateway(tmp_path, "gateway")
+    yield made
+    made.kill()
+
+
+def _seed(state: Path) -> bytes:
+    return StateFolder.at(state).identity().signing_seed
+
+
+def _identity_line(gateway: Gateway) -> str:
+    return next(line for line in gateway.covey("check").stdout.splitlines() if "identity" in line)
+
+
+def test_an_agent_starts_by_itself_and_after_a_blackout(gateway: Gateway, tpm: SoftwareTpm) -> None:
+    assert "sealed by this machine's TPM" in _identity_line(gateway)
+    gateway.ok("group", "create")
+    for _ in range(2):
+        awake = gateway.state / "wake.pipe"
+        awake.unlink(missing_ok=True)
+        gateway.start("run", "--no-sensors")
+        wait_until(awake.exists, "the agent runs")  # no command meanwhile: without a kernel nothing divides the TPM
+        gateway.ok("key", "rotate")
+        gateway.end(signal.SIGKILL)
+        tpm.cut_power()
+        tpm.plug_in()
+    assert holds(gateway.state, _seed(gateway.state)) == []
+
+
+def test_a_stolen_card_is_not_the_device(gateway: Gateway, tpm: SoftwareTpm, tmp_path: Path) -> None:
+    gateway.ok("group", "create")
+    gateway.ok("history", "post", "a note")
+    seed = _seed(gateway.state)
+    stolen = tmp_path / "stolen"
+    shutil.copytree(gateway.state, stolen)
+    tpm.clear()  # the thief's machine has another one
+    assert holds(stolen, seed) == []
+    for words in (("status",), ("key", "seal", "none"), ("run",), ("hub", "save", "-")):
+        said = gateway.fails(*words, "--state", str(stolen), code=1)
+        assert "this machine's TPM does not open or seal the key" in said
+        assert "covey hub adopt" in said
+    assert {"error", "identity"} <= set(gateway.covey("check", "--state", str(stolen)).stdout.split())
+
+
+def test_a_hub_moves_to_another_machine_by_its_recovery_file_alone(
+    gateway: Gateway, tpm: SoftwareTpm, tmp_path: Path
+) -> None:
+    gateway.ok("group", "create", "--capability", "collector")
+    before = gateway.json("key", "show")
+    password = tmp_path / "passphrase"
+    password.touch(0o600)
+    password.write_text("correct horse battery staple\n")
+    recovery = tmp_path / "hub.recovery"
+    gateway.ok("hub", "save", str(recovery), "--password-file", str(password))
+    assert _seed(gateway.state) not in recovery.read_bytes()
+    tpm.clear()
+    second = tmp_path / "second"
+    gateway.ok("hub", "adopt", str(recovery), "--password-file", str(password), "--state", str(second))
+    assert gateway.json("key", "seal", "--state", str(second))["seal"] == "tpm"
+    assert gateway.json("key", "show", "--state", str(second))["signing_key"] == before["signing_key"]
+    assert holds(second, _seed(second)) == []
+
+
+def test_a_key_moves_between_ways_by_commands(gateway: Gateway, tmp_path: Path) -> None:
+    passphrase = tmp_path / "passphrase"
+    passphrase.touch(0o600)
+    passphrase.write_text("correct horse battery staple\n")
+    public = gateway.json("key", "show")["signing_key"]
+    assert gateway.json("key", "seal", "none")["seal"] == "none"
+    assert "a thief of the disk has it" in gateway.ok("key", "seal")
+    sealed = gateway.json("key", "seal", "passphrase", "--new-passphrase-file", str(passphrase))
+    assert sealed["seal"] == "passphrase"
+    assert "there is no terminal" in gateway.fails("status", code=78)
+    assert gateway.json("key", "seal", "best", "--passphrase-file", str(passphrase))["seal"] == "tpm"
+    assert gateway.json("key", "show")["signing_key"] == public
