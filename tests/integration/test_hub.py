@@ -118,6 +118,29 @@ def test_gateways_follow_to_another_address(
     assert (found["level"], f":{port}, which has the same authority" in found["line"]) == ("warning", True)
 
 
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_newcomer_finds_the_relay_at_a_further_address_of_its_invite(
+    machine: Callable[[str], Machine], tmp_path: Path, *, by_file: bool
+) -> None:
+    port = free_port()
+    _serve(machine, "hub", "--label", "hub", "--host", "127.0.0.2", "--port", str(port))
+    hub = machine("hub")
+    hub.ok("config", "set", "relay.url", f"mqtts://127.0.0.2:{free_port()}")  # nobody is there
+    hub.ok("config", "set", "relay.addresses", f"hub.invalid:8883,127.0.0.2:{port}")
+    hub.ok("group", "create", "--capability", "collector")
+    hub.start("collect", "--no-sensors")
+    gateway = machine("gateway")
+    if by_file:
+        hub.ok("invite", "--batch", "1", "-o", str(tmp_path))
+        gateway.start("join", str(tmp_path / "gateway-1.covey"), "--run")
+    else:
+        gateway.start("join", hub.json("invite", "--no-wait", "--yes")["uri"], "--run")
+    wait_until(lambda: gateway.covey("group", "show").returncode == 0, "the gateway has joined")
+    _publish(gateway, 1)
+    wait_until(lambda: _values(hub) == {1: 1}, "its reading has landed")
+    assert gateway.json("config", "get", "relay.addresses")["value"] == ["hub.invalid:8883", f"127.0.0.2:{port}"]
+
+
 def test_another_machine_becomes_the_hub_and_gateways_are_not_visited(
     machine: Callable[[str], Machine], tmp_path: Path, password: Path
 ) -> None:

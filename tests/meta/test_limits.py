@@ -288,7 +288,6 @@ _OUR_OWN = {
     "MAXIMUM_RECOVERED_FILE_BYTES": "the owner's own recovery file",
     "MAXIMUM_RECOVERED_OPERATORS": "the owner's own recovery file",
     "MAXIMUM_RECOVERED_REPLACEMENTS": "the owner's own recovery file",
-    "MAXIMUM_RELAY_ADDRESSES": "this device's choice",
     "RELAY_SEARCH_US": "this device's choice",
     "RELAY_SEARCH_PLACES": "this device's choice",
     "RELAY_SEARCH_AUTHORITIES": "this device's choice",

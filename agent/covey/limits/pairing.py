@@ -24,11 +24,14 @@ JOIN_MEMORY_US = 7 * 86_400_000_000
 ADMISSION_US = 90 * 86_400_000_000
 """How long a device that was added by its keys has to take up its admission: it may lie in a box for a season."""
 
-MAXIMUM_INVITE_BYTES = 1_024
+MAXIMUM_INVITE_BYTES = 1_536
 """An invite inside its URI; a QR code still holds it."""
 
 MAXIMUM_RELAY_URL_BYTES = 512
 """The relay's URL in an invite."""
+
+MAXIMUM_RELAY_ADDRESS_BYTES = 128
+"""A further address of the relay in an invite: the longest name that is usual, and a port."""
 
 MAXIMUM_ENROLMENT_PASSWORD_BYTES = 64
 """The password of the account that joiners share, in an invite."""

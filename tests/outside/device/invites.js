@@ -6,7 +6,7 @@ const { blake2b } = require('./primitives.js')
 const { ascendingBytes, exactly, integer, key, list, octets, orNull, read, structure, text, tuple, uint63 } = require('./shapes.js')
 
 const SCHEME = 'covey://join/1/'
-const MAXIMUM_INVITE_BYTES = 1024
+const MAXIMUM_INVITE_BYTES = 1536
 
 const enrolmentPassword = value => {
   if (text(64)(value) === '') throw malformed('empty password')
@@ -14,19 +14,23 @@ const enrolmentPassword = value => {
 }
 const rendezvousNumber = integer(1, 9999)
 
+const relayAddresses = value => {
+  const found = list(text(128), 4)(value)
+  if (!found.length || new Set(found).size < found.length) throw malformed('addresses')
+  return found
+}
+
 /** An invite as it stands in an admission, and within its URI */
 function readInviteBytes(bytes) {
   const value = decode(bytes, MAXIMUM_INVITE_BYTES)
   const shapes = [integer(1, 1), exactly(32), key, key, exactly(16), uint63, text(512)]
   const length = Array.isArray(value) ? value.length - (value.length > 7 && value.at(-1) instanceof Map) : 0
-  const optional =
-    length === 10
-      ? [orNull(rendezvousNumber), orNull(enrolmentPassword), ascendingBytes(key, 8, 1)]
-      : [rendezvousNumber, enrolmentPassword]
+  const all = [rendezvousNumber, enrolmentPassword, ascendingBytes(key, 8, 1), relayAddresses]
+  const optional = all.map((each, place) => (place < length - 8 ? orNull(each) : each)) // the last field is there
   const [fields] = structure(value, shapes, { optional })
-  const [, groupId, inviter, noise, secret, expiresAt, relayUrl, rendezvous = null, enrolment = null, operators = []] = fields
+  const [, groupId, inviter, noise, secret, expiresAt, relayUrl, rendezvous = null, enrolment = null, operators, addresses] = fields
   if (rendezvous === null && enrolment !== null) throw malformed('a password for no rendezvous')
-  return { groupId, inviter, noise, secret, expiresAt, relayUrl, rendezvous, enrolment, operators }
+  return { groupId, inviter, noise, secret, expiresAt, relayUrl, rendezvous, enrolment, operators: operators ?? [], addresses: addresses ?? [] }
 }
 
 function readInvite(uri) {

@@ -158,12 +158,12 @@ function checkHeads() {
 function checkInvites() {
   const file = count.in('invites')
   for (const entry of file.vectors) {
-    const again = invite => (invite.rendezvous === null && !invite.operators.length ? invites.writeInvite(invite) : entry.text)
+    const again = invite => (invite.rendezvous === null && !invite.operators.length && !invite.addresses.length ? invites.writeInvite(invite) : entry.text)
     count.entry(entry, () => invites.readInvite(entry.text), invite => [
       [again(invite), invite.groupId, invite.inviter, invite.noise, invite.secret, invites.inviteId(invite.secret), invite.expiresAt, invite.relayUrl,
-        invite.rendezvous, invite.enrolment, invite.operators],
+        invite.rendezvous, invite.enrolment, invite.operators, invite.addresses],
       [entry.text, entry.group_id, publicKey(file, entry.inviter), file.keys[entry.inviter].noise_public, entry.secret, entry.secret_hash,
-        entry.expires_at_us, entry.relay_url, entry.rendezvous, entry.enrolment, entry.operators.map(name => file.keys[name]?.signing_public ?? name)],
+        entry.expires_at_us, entry.relay_url, entry.rendezvous, entry.enrolment, entry.operators.map(name => file.keys[name]?.signing_public ?? name), entry.addresses],
     ])
   }
   for (const entry of file.requests) {

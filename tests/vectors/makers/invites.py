@@ -17,6 +17,7 @@ _SECRET = seeded("invite", 16)
 _EXPIRES_US = NOW_US + 600_000_000
 _OPERATORS = tuple(sorted(DeviceKey(seeded(f"operator {number}", 32)) for number in range(NAMED_OPERATORS)))
 _RELAY = "mqtts://broker.example:8883"
+_ADDRESSES = ("hub.local:8883", "192.0.2.7:8883", "[2001:db8::7]:8883", "x" * 123 + ":8883")
 
 
 def _uri(fields: list[object] | bytes) -> str:
@@ -40,18 +41,20 @@ def _fields(**changed: object) -> list[object]:
 
 def _invites() -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
-    for name, relay, rendezvous, enrolment, operators in [
-        ("an invite", _RELAY, None, None, ()),
-        ("without a relay", "", None, None, ()),
-        ("with the longest relay", "x" * 512, None, None, ()),
-        ("with a rendezvous", _RELAY, 42, None, ()),
-        ("with the last rendezvous", _RELAY, 9_999, None, ()),
-        ("with the enrolment account's password", _RELAY, 42, "k3xq7bm2", ()),
-        ("with an operator", _RELAY, None, None, _OPERATORS[:1]),
-        ("with a rendezvous and operators", _RELAY, 42, None, _OPERATORS[:2]),
-        ("with all that there can be", "x" * 512, 9_999, "x" * 64, _OPERATORS),
+    for name, relay, rendezvous, enrolment, operators, addresses in [
+        ("an invite", _RELAY, None, None, (), ()),
+        ("without a relay", "", None, None, (), ()),
+        ("with the longest relay", "x" * 512, None, None, (), ()),
+        ("with a rendezvous", _RELAY, 42, None, (), ()),
+        ("with the last rendezvous", _RELAY, 9_999, None, (), ()),
+        ("with the enrolment account's password", _RELAY, 42, "k3xq7bm2", (), ()),
+        ("with an operator", _RELAY, None, None, _OPERATORS[:1], ()),
+        ("with a rendezvous and operators", _RELAY, 42, None, _OPERATORS[:2], ()),
+        ("with an address", _RELAY, None, None, (), _ADDRESSES[:1]),
+        ("with a rendezvous and addresses", _RELAY, 42, "k3xq7bm2", (), _ADDRESSES[:2]),
+        ("with all that there can be", "x" * 512, 9_999, "x" * 64, _OPERATORS, _ADDRESSES),
     ]:
-        invite = Invite(GROUP_ID, ALICE.keys, _SECRET, _EXPIRES_US, relay, rendezvous, enrolment, operators)
+        invite = Invite(GROUP_ID, ALICE.keys, _SECRET, _EXPIRES_US, relay, rendezvous, enrolment, operators, addresses)
         entries.append(
             {
                 "name": name,
@@ -65,6 +68,7 @@ def _invites() -> list[dict[str, Any]]:
                 "rendezvous": rendezvous,
                 "enrolment": enrolment,
                 "operators": [each.hex() for each in operators],
+                "addresses": list(addresses),
                 "code": None,
             }
         )
@@ -97,7 +101,13 @@ def _invites() -> list[dict[str, Any]]:
         ("an operator of 31 bytes", _uri([*_fields(), None, None, [bytes(31)]])),
         ("nine operators", _uri([*_fields(), None, None, [*_OPERATORS, bytes([255] * 32)]])),
         ("operators with a password for no rendezvous", _uri([*_fields(), None, "x", [_OPERATORS[0]]])),
-        ("a field after the operators", _uri([*_fields(), None, None, [_OPERATORS[0]], 0])),
+        ("a number for the addresses", _uri([*_fields(), None, None, [_OPERATORS[0]], 0])),
+        ("no addresses", _uri([*_fields(), None, None, [_OPERATORS[0]], []])),
+        ("nothing for the addresses", _uri([*_fields(), None, None, [_OPERATORS[0]], None])),
+        ("an address twice", _uri([*_fields(), None, None, None, [_ADDRESSES[0], _ADDRESSES[0]]])),
+        ("an address of 129 bytes", _uri([*_fields(), None, None, None, ["x" * 129]])),
+        ("five addresses", _uri([*_fields(), None, None, None, [*_ADDRESSES, "hub2.local:8883"]])),
+        ("a field after the addresses", _uri([*_fields(), None, None, None, [_ADDRESSES[0]], 0])),
         ("longer than any", _uri(_fields(relay="x" * 2_000))),
         ("not deterministic", _uri(b"\x87\x18\x01" + cbor(_fields())[2:])),
     ]

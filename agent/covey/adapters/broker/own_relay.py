@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from covey.adapters.broker.visitor import BrokerAddress, Visitor
 from covey.adapters.mqtt.settings import (
     ClientCertificate,
+    Place,
     judge_times,
     parse_url,
     plain_words,
@@ -61,9 +62,16 @@ class Reached:
 
 
 def connect(
-    url: str, ca_file: Path | None, client: ClientCertificate | None = None, *, allow_tls12: bool = False
+    url: str,
+    ca_file: Path | None,
+    client: ClientCertificate | None = None,
+    *,
+    allow_tls12: bool = False,
+    place: Place | None = None,
 ) -> Reached:
     """Connect, and shake hands where TLS is asked for; nothing of MQTT.
+
+    `place` is where to connect instead of the URL's host and port. TLS checks the URL's host all the same.
 
     Raises:
         ConfigurationError: the URL, the CA file or the certificate is not usable.
@@ -74,7 +82,7 @@ def connect(
     if context is not None:
         judge_times(context, time.time())
     try:
-        with socket.create_connection((host, port), timeout=_CONNECT_S) as plain:
+        with socket.create_connection(place or (host, port), timeout=_CONNECT_S) as plain:
             if context is None:
                 return Reached(f"{host}:{port}", "TCP", None)
             with context.wrap_socket(plain, server_hostname=host) as secure:

@@ -56,7 +56,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What an inviter tells a joiner: its own label, the relay's address, and the PEM text of the relay's authorities.
+    """What an inviter tells a joiner: its own label, the relay's URL and further addresses, and the PEM text of its
+    authorities.
 
     `credentials` opens this device's authority over the relay, if it has one; `in_force` says whether a relay served by
     this device has loaded its accounts.
@@ -67,6 +68,7 @@ class HostFacts:
     certificates: str = ""
     credentials: Callable[[], Authority] | None = None
     in_force: Callable[[], bool] | None = None
+    relay_addresses: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -282,7 +284,8 @@ class PairingHost:
         expires_at_us = now.wall_us + PAIRED_JOIN_US
         if row.prepared:
             expires_at_us = max(expires_at_us, invite.expires_at_us)
-        own = Invite(invite.group_id, node.identity.keys, row.secret, expires_at_us, "")
+        addresses = self._facts.relay_addresses
+        own = Invite(invite.group_id, node.identity.keys, row.secret, expires_at_us, "", addresses=addresses)
         with self._store.transaction():
             self._store.invites.bind(row.secret_hash, joiner.keys.signing_public, own.expires_at_us)
         machine.accept(Admission(self._facts.relay_url, self._facts.certificates, room.account.credential, own))
@@ -374,4 +377,5 @@ def host_facts(folder: StateFolder, config: Config) -> HostFacts:
         certificates,
         credentials if has_authority(config) else None,
         served.in_force if served.exists else None,
+        config.relay.addresses,
     )

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from covey.adapters.broker.own_relay import CREDENTIAL_HINT, NO_MQTT_5, OLD_SERVER_HINT, connect
+from covey.adapters.mqtt.settings import Place
 from covey.app.loop.link_windows import RESTING
 from covey.errors import RelayError
 
@@ -33,8 +34,15 @@ _REFUSED_S = 30.0
 """A broker takes an account up that was made a moment ago within a second or two; one that is restarted, later."""
 
 
-def is_proved(url: str, ca_file: Path | None, *, allow_tls12: bool, given_up: Callable[[], bool]) -> bool:
-    """Reach a relay; say whether its certificate is trusted already.
+def is_proved(
+    url: str,
+    ca_file: Path | None,
+    *,
+    allow_tls12: bool,
+    given_up: Callable[[], bool],
+    places: Sequence[Place] = (),
+) -> bool:
+    """Reach a relay at its URL, or at another of its places; say whether its certificate is trusted already.
 
     Raises:
         ConfigurationError: the URL or the file is not usable.
@@ -43,7 +51,7 @@ def is_proved(url: str, ca_file: Path | None, *, allow_tls12: bool, given_up: Ca
     deadline = time.monotonic() + _UNREACHABLE_S
     while True:
         try:
-            connect(url, ca_file, allow_tls12=allow_tls12)
+            _connect(url, ca_file, places, allow_tls12=allow_tls12)
         except RelayError as error:
             if isinstance(error.__cause__, ssl.SSLCertVerificationError):
                 if ca_file is not None:
@@ -56,7 +64,25 @@ def is_proved(url: str, ca_file: Path | None, *, allow_tls12: bool, given_up: Ca
             return True
 
 
-def prove(url: str, certificates: str, *, allow_tls12: bool) -> None:
+def _connect(url: str, ca_file: Path | None, places: Sequence[Place], *, allow_tls12: bool) -> None:
+    """Connect where the relay answers; the error is that of its URL."""
+    try:
+        connect(url, ca_file, allow_tls12=allow_tls12)
+    except RelayError as error:
+        if isinstance(error.__cause__, ssl.SSLError):
+            raise
+        for place in places:
+            try:
+                connect(url, ca_file, allow_tls12=allow_tls12, place=place)
+            except RelayError as other:
+                if isinstance(other.__cause__, ssl.SSLError):
+                    raise
+            else:
+                return
+        raise
+
+
+def prove(url: str, certificates: str, *, allow_tls12: bool, places: Sequence[Place] = ()) -> None:
     """Have a relay prove itself by the authorities that an inviter told, or the system's where it told none.
 
     Raises:
@@ -65,7 +91,7 @@ def prove(url: str, certificates: str, *, allow_tls12: bool) -> None:
     with NamedTemporaryFile("w", suffix=".pem") as kept:
         kept.write(certificates)
         kept.flush()
-        connect(url, Path(kept.name) if certificates else None, allow_tls12=allow_tls12)
+        _connect(url, Path(kept.name) if certificates else None, places, allow_tls12=allow_tls12)
 
 
 class RelayPatience:

@@ -207,7 +207,7 @@ def open_invitation(
         number = secrets.choice(free)
         code = _draw_code(number) if with_code else None
         invite = device.node.joining.invite(group_id, capabilities, device.config.relay.url, now_us)
-        invite = replace(invite, operators=named)
+        invite = replace(invite, operators=named, addresses=device.config.relay.addresses)
         if replaces is not None:
             device.store.replacements.open(replacement_of(replaces, invite))
         if has_authority(device.config):  # who has no account at the relay gets one at the rendezvous

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from covey.adapters.journal import report
 from covey.adapters.keys.key_file import write_secret
-from covey.adapters.mqtt.settings import parse_url, tls_context
+from covey.adapters.mqtt.settings import Place, parse_url, tls_context
+from covey.app.device.addresses import host_and_port
 from covey.app.device.device import Device
 from covey.app.device.known_labels import own_label
 from covey.app.device.live_settings import LiveSettings
@@ -21,6 +22,7 @@ from covey.app.groups.previews import PreviewedGroup, PreviewedMember, labels_of
 from covey.app.loop.relay_loop import stop_signals, wait_until
 from covey.app.pairing import first_contact
 from covey.app.pairing.first_contact import RelayPatience
+from covey.config.schema import Value
 from covey.core.crypto import DeviceKeys, digest
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import DeviceKey, GroupId, device_name
@@ -142,6 +144,8 @@ class Meeting:
     """Where a joiner meets its inviter, and by which secret; `pinned` are the inviter's keys where they are known."""
 
     relay_url: str
+    places: tuple[Place, ...]
+    """Where else the relay may be."""
     ca_file: Path | None
     number: int
     password: tuple[Password, bytes]
@@ -216,7 +220,7 @@ def ask_inviter(
     with device.store.transaction():
         device.node.actions.request_join(invite, own_label(device), device.now())
         _pin(device, invite, obeyed, personal=terms.personal)
-        takes_relay = _take_relay(device, invite.relay_url, authorities)
+        takes_relay = _take_relay(device, invite.relay_url, invite.addresses, authorities)
     _allow(device, obeyed, terms.commands)
     return _on_relay(device, invite.relay_url, witness, taken=takes_relay), invite.group_id
 
@@ -254,16 +258,18 @@ def _ask_members(device: Device, uri: GroupUri, witness: Witness) -> tuple[Devic
     return _on_relay(device, uri.relay_url, witness, taken=takes_relay), uri.group_id
 
 
-def _take_relay(device: Device, url: str, authorities: Path | None = None) -> bool:
+def _take_relay(device: Device, url: str, addresses: tuple[str, ...] = (), authorities: Path | None = None) -> bool:
     """Use a URI's relay where none is set, with the authorities that came with it; return whether it is.
 
     A request that is refused changes no setting, and one that is kept has its relay.
     """
     if device.config.relay.url or not url:
         return False
-    parse_url(url)
-    trusted = {} if authorities is None else {"relay.ca_file": str(authorities)}
-    device.folder.configuration.change({"relay.url": url, **trusted})
+    places_of(url, addresses)
+    changes: dict[str, Value | None] = {"relay.url": url, "relay.addresses": addresses}
+    if authorities is not None:
+        changes["relay.ca_file"] = str(authorities)
+    device.folder.configuration.change(changes)
     return True
 
 
@@ -285,13 +291,24 @@ def _read(device: Device, text: str, terms: Terms) -> tuple[Meeting | None, Invi
         named = terms.relay_url or (f"{_CODE_SCHEME}{place}" if place else named)
         code = typed_code(spoken)
         password = (Password.CODE, code.password)
-        return Meeting(_named_relay(named), authorities, code.number, password, code.enrolment), None
+        return Meeting(_named_relay(named), (), authorities, code.number, password, code.enrolment), None
     invite = Invite.from_uri(text)
     if invite.rendezvous is None or not lacks_account(device):
         return None, invite
     url = _named_relay(named or invite.relay_url)
+    places = places_of(url, invite.addresses) if url == invite.relay_url else ()
     password = (Password.URI, invite.secret)
-    return Meeting(url, authorities, invite.rendezvous, password, invite.enrolment, invite.inviter), None
+    return Meeting(url, places, authorities, invite.rendezvous, password, invite.enrolment, invite.inviter), None
+
+
+def places_of(url: str, addresses: Iterable[str]) -> tuple[Place, ...]:
+    """Return where else than at its URL an invite says that a relay may be: nowhere without TLS, which tells who it is.
+
+    Raises:
+        ConfigurationError: the URL, or an address, is none.
+    """
+    places = tuple(host_and_port(each, "relay.addresses") for each in addresses)
+    return places if parse_url(url)[2] else ()
 
 
 def _named_relay(url: str) -> str:
@@ -414,6 +431,7 @@ def _relay_of(device: Device, meeting: Meeting, terms: Terms, *, proved: bool) -
             client=ClientCertificate(Path(bundle.name)) if certified else None,
             allow_tls12=device.config.relay.allow_tls12,
             proved=proved,
+            find=(lambda: list(meeting.places)) if meeting.places else None,
             session_expiry_s=0,
             retry_s_max=_RETRY_S_MAX,
             refused_s_min=_REFUSED_S_MIN,
@@ -442,6 +460,7 @@ def _first_contact(device: Device, meeting: Meeting) -> bool:
             meeting.ca_file,
             allow_tls12=allow_tls12,
             given_up=lambda: bool(stopping),
+            places=meeting.places,
         )
     if stopping:
         raise KeyboardInterrupt
@@ -450,7 +469,7 @@ def _first_contact(device: Device, meeting: Meeting) -> bool:
 
 def _prove(device: Device, meeting: Meeting, admission: Admission) -> None:
     url = _reachable(admission.relay_url, meeting.relay_url)
-    first_contact.prove(url, admission.certificates, allow_tls12=device.config.relay.allow_tls12)
+    first_contact.prove(url, admission.certificates, allow_tls12=device.config.relay.allow_tls12, places=meeting.places)
 
 
 def _keep(device: Device, meeting: Meeting, admission: Admission, *, needs: bool) -> None:
@@ -459,7 +478,11 @@ def _keep(device: Device, meeting: Meeting, admission: Admission, *, needs: bool
 
     folder = device.folder
     if needs:
-        changes = {"relay.url": _reachable(admission.relay_url, meeting.relay_url)}
+        url = _reachable(admission.relay_url, meeting.relay_url)
+        changes: dict[str, Value | None] = {"relay.url": url}
+        if url == admission.relay_url:
+            places_of(url, admission.invite.addresses)
+            changes["relay.addresses"] = admission.invite.addresses
         if admission.certificates:
             authorities = folder.path / "relay-ca.pem"
             write_secret(authorities, admission.certificates.encode())

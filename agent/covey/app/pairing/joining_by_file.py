@@ -12,7 +12,7 @@ from covey.adapters.keys.key_file import write_secret
 from covey.app.device.device import Device
 from covey.app.device.relay_access import lacks_account
 from covey.app.pairing.invite_file import InviteFile
-from covey.app.pairing.joining import Meeting, Terms, Witness, ask_inviter, meet, take_admission
+from covey.app.pairing.joining import Meeting, Terms, Witness, ask_inviter, meet, places_of, take_admission
 from covey.core.ids import GroupId
 from covey.core.pairing.ceremony import Ending
 from covey.core.pairing.messages import Password
@@ -38,7 +38,9 @@ def ask_by_file(
         RelayError: the relay is unreachable or another one, or the file is no longer valid.
     """
     terms = replace(terms, commands=file.commands)
-    invite = replace(file.invite, relay_url=terms.relay_url or file.invite.relay_url)
+    invite = file.invite
+    if terms.relay_url:
+        invite = replace(invite, relay_url=terms.relay_url, addresses=())
     if any(group.group_id == invite.group_id for group in device.node.groups.joined()):
         raise LocalError("this device is already in that group", hint="'covey group show' shows it")
     authorities = Path(terms.ca_file) if terms.ca_file else None
@@ -49,6 +51,7 @@ def ask_by_file(
         return ask_inviter(device, invite, terms, witness, authorities)
     meeting = Meeting(
         invite.relay_url,
+        places_of(invite.relay_url, invite.addresses),
         authorities,
         invite.rendezvous,
         (Password.URI, invite.secret),

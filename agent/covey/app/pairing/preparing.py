@@ -155,7 +155,7 @@ def _open(
             invite = device.node.joining.invite(
                 group.group_id, capabilities, device.config.relay.url, now_us, lifetime_us, prepared_for=label
             )
-            invite = replace(invite, operators=named)
+            invite = replace(invite, operators=named, addresses=device.config.relay.addresses)
             if replaces is not None:
                 device.store.replacements.open(replacement_of(replaces, invite))
             if has_authority(device.config):

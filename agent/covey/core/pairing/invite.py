@@ -1,10 +1,10 @@
 """Invites by URI: first contact between a member and a device that wants to join (docs/protocol/groups.md, "Pairing").
 
 `covey://join/1/<base64url>` carries `[1, group_id, inviter_signing_pub, inviter_noise_pub, secret16, expires_at_us,
-relay_url, ? rendezvous, ? enrolment, ? operators]`. A device that has it may join once, within ten minutes, and trusts
-only the keys that it pins. The inviter stores the secret's hash and compares in constant time; the joiner proves the
-secret inside a sealed, signed JOIN message `[secret16, noise_pub, label]`. A device without an account at the relay
-goes to the rendezvous first, as with a code of words (`ceremony.py`).
+relay_url, ? rendezvous, ? enrolment, ? operators, ? addresses]`. A device that has it may join once, within ten
+minutes, and trusts only the keys that it pins. The inviter stores the secret's hash and compares in constant time; the
+joiner proves the secret inside a sealed, signed JOIN message `[secret16, noise_pub, label]`. A device without an
+account at the relay goes to the rendezvous first, as with a code of words (`ceremony.py`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.limits.pairing import (
     MAXIMUM_ENROLMENT_PASSWORD_BYTES,
     MAXIMUM_INVITE_BYTES,
+    MAXIMUM_RELAY_ADDRESS_BYTES,
     MAXIMUM_RELAY_URL_BYTES,
     RENDEZVOUS_NUMBERS,
 )
+from covey.limits.relay import MAXIMUM_RELAY_ADDRESSES
 
 _PREFIX = "covey://join/1/"
 SECRET_BYTES = 16
@@ -51,6 +53,8 @@ class Invite:
     enrolment: str | None = field(default=None, repr=False)
     operators: tuple[DeviceKey, ...] = ()
     """Operators that the joiner is to obey, if its person agrees: ascending, distinct, at most `NAMED_OPERATORS`."""
+    addresses: tuple[str, ...] = ()
+    """Further places of the relay, as HOST:PORT: distinct, at most `MAXIMUM_RELAY_ADDRESSES`."""
 
     @property
     def secret_hash(self) -> bytes:
@@ -61,19 +65,21 @@ class Invite:
         """Return the URI: a secret until it is used or expires.
 
         Raises:
-            LocalError: the relay's URL is too long to be read back.
+            LocalError: the relay's URL, or an address of it, is too long to be read back.
         """
         if len(self.relay_url.encode()) > MAXIMUM_RELAY_URL_BYTES:
             raise LocalError(f"the relay's URL must have at most {MAXIMUM_RELAY_URL_BYTES} bytes")
+        if any(len(each.encode()) > MAXIMUM_RELAY_ADDRESS_BYTES for each in self.addresses):
+            raise LocalError(f"an address of the relay must have at most {MAXIMUM_RELAY_ADDRESS_BYTES} bytes")
         return write_uri(_PREFIX, self.to_wire())
 
     def to_wire(self) -> bytes:
         """Return what the URI carries."""
         inviter = self.inviter
         keys = [inviter.signing_public, inviter.noise_public]
-        more: list[object] = [each for each in (self.rendezvous, self.enrolment) if each is not None]
-        if self.operators:
-            more = [self.rendezvous, self.enrolment, list(self.operators)]
+        more = [self.rendezvous, self.enrolment, list(self.operators) or None, list(self.addresses) or None]
+        while more and more[-1] is None:
+            more.pop()
         return cbor.encode_growing([1, self.group_id, *keys, self.secret, self.expires_at_us, self.relay_url, *more])
 
     @classmethod
@@ -98,10 +104,8 @@ class Invite:
             RemoteError: malformed or beyond a bound.
         """
         item = cbor.decode_growing(raw, MAXIMUM_INVITE_BYTES)
-        more: tuple[cbor.Read[Any], ...] = (cbor.uint(RENDEZVOUS_NUMBERS), cbor.text(MAXIMUM_ENROLMENT_PASSWORD_BYTES))
-        if isinstance(item, list) and len(item) > _FIELDS + len(more):
-            more = (*map(cbor.optional, more), read_operators)
-        place = more[: max(0, len(item) - _FIELDS)] if isinstance(item, list) else ()
+        more = _MORE[: max(0, len(item) - _FIELDS)] if isinstance(item, list) else ()
+        more = (*map(cbor.optional, more[:-1]), *more[-1:])  # the last field is there
         version, group_id, signing, noise, secret, expires, relay_url, *meeting = cbor.record(
             item,
             "invite",
@@ -112,13 +116,29 @@ class Invite:
             cbor.octets(SECRET_BYTES),
             cbor.uint(),
             cbor.text(MAXIMUM_RELAY_URL_BYTES),
-            *place,
+            *more,
         )
         if version != 1 or meeting[:1] == [0] or meeting[1:] == [""]:
             raise MalformedError("the invite has another version, or a rendezvous without a number or a password")
         if meeting[:1] == [None] and meeting[1] is not None:
             raise MalformedError("the invite has a password but no rendezvous")
-        return cls(group_id, DeviceKeys(signing, noise), secret, expires, relay_url, *meeting)
+        lists = [() if each is None else each for each in meeting[2:]]
+        return cls(group_id, DeviceKeys(signing, noise), secret, expires, relay_url, *meeting[:2], *lists)
+
+
+def _read_addresses(value: object) -> tuple[str, ...]:
+    found = cbor.many(cbor.text(MAXIMUM_RELAY_ADDRESS_BYTES), MAXIMUM_RELAY_ADDRESSES)(value)
+    if not found or len(set(found)) < len(found):
+        raise MalformedError("addresses must be distinct, at least one")
+    return found
+
+
+_MORE: tuple[cbor.Read[Any], ...] = (
+    cbor.uint(RENDEZVOUS_NUMBERS),
+    cbor.text(MAXIMUM_ENROLMENT_PASSWORD_BYTES),
+    read_operators,
+    _read_addresses,
+)
 
 
 @dataclass(frozen=True, slots=True)

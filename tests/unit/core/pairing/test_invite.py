@@ -42,6 +42,7 @@ def test_invites(vector: dict[str, Any]) -> None:  # accepts: 003.86
         vector["rendezvous"],
         vector.get("enrolment"),
         tuple(DeviceKey(bytes.fromhex(each)) for each in vector["operators"]),
+        tuple(vector["addresses"]),
     )
     assert Invite.from_uri(vector["text"]) == expected
     assert expected.to_uri() == vector["text"]
@@ -161,3 +162,5 @@ def test_no_invite_is_made_that_cannot_be_read() -> None:
     keys = DeviceKeys(DeviceKey(bytes(32)), NoisePublic(bytes(32)))
     with pytest.raises(LocalError, match="URL"):
         Invite(GroupId(bytes(32)), keys, bytes(16), 1, "\u00fc" * 257).to_uri()
+    with pytest.raises(LocalError, match="an address of the relay must have at most 128 bytes"):
+        Invite(GroupId(bytes(32)), keys, bytes(16), 1, "mqtts://relay", addresses=(f"{'x' * 128}:1",)).to_uri()
