@@ -76,7 +76,8 @@ def test_screen_texts_use_plain_words() -> None:
 def test_texts_of_the_web_page_use_plain_words() -> None:
     folder = ROOT / "agent" / "covey" / "web"
     page = re.sub(r"<[^>]*>", "\n", (folder / "index.html").read_text(encoding="utf-8"))
-    lines = (folder / "page.js").read_text(encoding="utf-8").splitlines()
+    scripts = [folder / name for name in ("page.js", "orders.js")]
+    lines = [line for each in scripts for line in each.read_text(encoding="utf-8").splitlines()]
     script = "\n".join(re.sub("(^| )//.*", "", line) for line in lines)
     texts = [*page.splitlines(), *re.findall(r'"([^"\n]*)"', script), *re.findall(r"`([^`\n]*)`", script)]
     assert not [f"{text.strip()!r}: {each}" for text in texts for each in found_in_output(text)]

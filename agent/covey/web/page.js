@@ -210,11 +210,11 @@ async function accept({ group_id: group, inviter }, name, place, button) {
 }
 
 function order(each) {
-  const one = made("tr"), head = made("th", each.what), outcomes = [];
+  const one = made("tr"), head = made("th"), outcomes = [];
   for (const [outcome, count] of Object.entries(each.outcomes))
     outcomes.push(made("span", `${count} ${outcome}`, ["failed", "refused", "reverted", "unknown"].includes(outcome) ? "lost" : ""), " ");
   head.scope = "row";
-  head.append(" ", made("small", each.groups.length > 1 ? `${each.id.slice(0, 8)}, ${each.groups.length} groups` : each.id.slice(0, 8)));
+  head.append(orderLink(each.id, each.what), " ", made("small", each.groups.length > 1 ? `${each.id.slice(0, 8)}, ${each.groups.length} groups` : each.id.slice(0, 8)));
   if (!each.counts && overview.acts) head.append(" ", action("Approve", "approve", { order: each.id }, `Approve ${each.what}?`, "Your signature counts towards the operators that must sign."));
   one.append(
     head,
@@ -242,13 +242,13 @@ const outcomeLook = { done: "good", applied: "good", active: "good", failed: "ba
 const releaseLook = { stopped: "lost", ready: "waiting", paused: "waiting", "awaits approval": "waiting" };
 
 function release(each) {
-  const one = made("tr"), head = made("th", each.what), bad = releaseLook[each.state] || "";
+  const one = made("tr"), head = made("th"), bad = releaseLook[each.state] || "";
   const counts = [`${each.done} of ${each.given} done`];
   if (each.failed) counts.push(`${each.failed} failed`);
   if (each.silent) counts.push(`${each.silent} silent`);
   if (each.others) counts.push(`${each.others} left`);
   head.scope = "row";
-  head.append(" ", made("small", each.id.slice(0, 8)));
+  head.append(orderLink(each.id, each.what), " ", made("small", each.id.slice(0, 8)));
   if (overview.acts) head.append(" ", releaseButtons(each));
   one.append(
     head,
@@ -663,13 +663,17 @@ async function refreshDevice(key) {
 function route() {
   const [key, course] = location.hash.slice(1).split("/", 2);
   shownKey = course === undefined && key ? key : null;
+  const ordered = key === "order" && course !== undefined;
+  element("order").hidden = !ordered;
   element("fleet").hidden = Boolean(key);
   element("device").hidden = !shownKey;
-  element("series").hidden = course === undefined;
+  element("series").hidden = ordered || course === undefined;
   if (course !== undefined) {
     stream?.close();
     stream = null;
-    openSeries(key, new URLSearchParams(course));
+    const query = new URLSearchParams(course);
+    if (ordered) openOrder(query);
+    else openSeries(key, query);
   } else if (key) {
     element("doable").replaceChildren();
     for (const id of ["facts", "custody", "values", "outbox", "story"]) element(id).replaceChildren();
@@ -709,4 +713,4 @@ element("after").addEventListener("click", () => leaf(first + overview.devices.l
 element("filter").addEventListener("submit", (event) => event.preventDefault());
 addEventListener("hashchange", route);
 setInterval(grow, 1000);
-route();
+addEventListener("DOMContentLoaded", route);

@@ -124,6 +124,9 @@ _TROUBLES = 20
 _OUTBOX = 10
 """Messages that wait for a device, the oldest ones, which its page shows."""
 _DIGITS = 9
+_TIME_DIGITS = 17
+_ORDER_DIGITS = {32, 64}
+"""Of the ids of orders, plans and releases."""
 _HOUR_US = 3_600_000_000
 _SPANS_US = {"hour": _HOUR_US, "day": 24 * _HOUR_US, "week": 168 * _HOUR_US, "month": 744 * _HOUR_US}
 _KEEPALIVE_S = 15.0
@@ -355,6 +358,31 @@ class Dashboard:
             ],
             "thinned": [each.thinned for each in points],
         }
+
+    def order(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Return an order or a release with its results on a time line.
+
+        Args:
+            query: `id`: of the order, plan or release; `span`: "hour", "day" or "week", else all of the time; `from`:
+                when the span begins, in microseconds since 1970; by default when the order was given.
+
+        Raises:
+            LocalError: there is no such order.
+        """
+        from covey.app.fleet.order_line import GatheredLine, parts_of, results_of
+        from covey.app.orders.fleet import shared_groups
+
+        name, began = query.get("id", ""), query.get("from", "")
+        if len(name) not in _ORDER_DIGITS:
+            raise LocalError("no such order")
+        entry, parts = self._device.run(lambda device: parts_of(device, shared_groups(device), name))
+        from_us = int(began) if began.isascii() and began.isdecimal() and len(began) <= _TIME_DIGITS else 0
+        line = GatheredLine(
+            entry, parts, self._device.run(lambda device: device.clock.wall_us()), query.get("span", ""), from_us
+        )
+        for part in parts:  # apart from one another: others ask the device meanwhile
+            line.add(part, self._device.run(lambda device, part=part: results_of(device, part)))  # type: ignore[misc]
+        return {"now_us": self._now_us(), "acts": self._acts, **to_json(line.line())}
 
     def act(self, action: Callable[[Device, Mapping[str, str]], dict[str, Any]], query: Mapping[str, str]) -> Any:
         """Let an action of `page_actions` change something; the page shows it at once.

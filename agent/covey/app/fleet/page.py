@@ -74,6 +74,7 @@ def serve_page(
             "/device": dashboard.device,
             "/story": dashboard.story,
             "/series": dashboard.series,
+            "/order": dashboard.order,
         },
         {"/events": dashboard.overviews},
         {path: partial(dashboard.act, action) for path, action in ACTIONS.items()} if acts else {},

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from covey.app.history.history import pick_operation
 from covey.app.orders.operators import OrderEntry, judged, operator_keys, selected
@@ -137,6 +137,42 @@ def command_report(device: Device, manifest: GroupManifest, name: str) -> Comman
 def reported(device: Device, manifest: GroupManifest, order: str) -> int:
     """Return how many devices have reported of an order, by its whole id: cheap, to see whether there is news."""
     return len(_kept(device, manifest, OperationId(bytes.fromhex(order))))
+
+
+class ArrivedResult(NamedTuple):
+    """A result that has come from a device, at a time of this device's clock."""
+
+    device: DeviceKey
+    label: str
+    outcome: Outcome
+    code: str
+    why: str
+    exit: int | None
+    at_us: int
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the device has done what was ordered."""
+        return self.outcome == "done"
+
+
+def arrived_results(device: Device, manifest: GroupManifest, operation: Operation) -> list[ArrivedResult]:
+    """Return the results of an order that count, in the order in which they came."""
+    addressed = addressees(device.store.groups, manifest, operation)
+    found = []
+    for each in _counting(addressed, _kept(device, manifest, operation.id)):
+        member = manifest.member(each.device)
+        label = "" if member is None else member.label
+        said = each.result.code, each.result.why, each.result.exit
+        found.append(ArrivedResult(each.device, label, _outcome(each), *said, each.received_at_us))
+    return found
+
+
+def targets(device: Device, manifest: GroupManifest, operation: Operation) -> int:
+    """Return how many devices a command is for."""
+    order = read_body(operation)
+    assert isinstance(order, CommandOrder), "only commands have results"
+    return len(_present(manifest, order, addressees(device.store.groups, manifest, operation)))
 
 
 def output_of(device: Device, manifest: GroupManifest, report: CommandReport, name: str) -> tuple[DeviceOutcome, bytes]:
