@@ -215,6 +215,7 @@ _SOLE_IMPORTERS = {
     "tomlkit": ("covey.config.file",),
     "segno": ("covey.adapters.qr_code",),
     "zstandard": ("covey.adapters.patches",),
+    "websocket": ("covey.adapters.doors.home_assistant_history",),
     "zeroconf": ("covey.adapters.lan.discovery",),
     "obstore": ("covey.adapters.objects.cloud", "covey_ingest.committer.table_files"),
 }

@@ -74,6 +74,19 @@ class HomeAssistant:
         "/etc/covey/home-assistant.password",
     )
     ca_file: str = option("", "file with trusted CA certificates; empty: the system's", "/etc/covey/home-ca.pem")
+    history_url: str = option(
+        "",
+        "Home Assistant itself, to import late readings: https://host, or http:// on private networks",
+        "https://homeassistant.local:8123",
+        "",
+        None,
+        2_048,
+    )
+    token_file: str = option(
+        "",
+        "file with a long-lived token of an administrator, mode 0600; relative to the state folder",
+        "/etc/covey/home-assistant.token",
+    )
     discovery_prefix: str = option(
         "homeassistant", "discovery prefix configured in Home Assistant", "homeassistant", "", None, 64
     )
@@ -109,13 +122,19 @@ class DoorKind(EntryKind):
 
     title: str
     schemes: tuple[str, ...] = ()
+    history: str = ""
+    """Opens what imports hours with late readings, a `adapters.doors.kinds.LateImport`, or returns None."""
 
 
 _HTTP = ("http", "https")
 KINDS: dict[str, DoorKind] = {
     "webhook": DoorKind(Webhook, "covey.adapters.doors.webhook:from_entry", "webhook", _HTTP),
     "home-assistant": DoorKind(
-        HomeAssistant, "covey.adapters.doors.home_assistant:from_entry", "Home Assistant", ("mqtt", "mqtts")
+        HomeAssistant,
+        "covey.adapters.doors.home_assistant:from_entry",
+        "Home Assistant",
+        ("mqtt", "mqtts"),
+        "covey.adapters.doors.home_assistant_history:from_entry",
     ),
     "otlp": DoorKind(Otlp, "covey.adapters.doors.otlp:from_entry", "OTLP", _HTTP),
 }
@@ -160,5 +179,10 @@ def door_options(kind: DoorKind, own: Mapping[str, Any], where: str) -> Any:
     if kind.schemes and options.url.partition("://")[0] not in kind.schemes:
         raise ConfigurationError(
             f"{where}: url must begin with {' or '.join(f'{each}://' for each in kind.schemes)}", hint=_HINT
+        )
+    if isinstance(options, HomeAssistant) and bool(options.history_url) != bool(options.token_file):
+        raise ConfigurationError(
+            f"{where}: history_url needs token_file, and the other way round",
+            hint='history_url = "https://homeassistant.local:8123", token_file = "home-assistant.token"',
         )
     return options

@@ -128,8 +128,11 @@ def listed_kinds(kinds: Mapping[str, AnyKind], group: str) -> list[ListedKind]:
 
 def opener(kind: EntryKind) -> Callable[[Any], Any]:
     """Import what opens a kind."""
-    if not isinstance(kind.opens, str):
-        return kind.opens
-    module, _, function = kind.opens.partition(":")
+    return named_function(kind.opens) if isinstance(kind.opens, str) else kind.opens
+
+
+def named_function(name: str) -> Callable[[Any], Any]:
+    """Import a function, `MODULE:FUNCTION`."""
+    module, _, function = name.partition(":")
     found: Callable[[Any], Any] = getattr(import_module(module), function)
     return found

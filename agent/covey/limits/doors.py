@@ -47,5 +47,38 @@ DOOR_LOSSES_KEPT = 100
 DOOR_STANDS_SECONDS = 600
 """How long a door's receiver has taken nothing when `covey check` calls that an error."""
 
+DOOR_HOURS = 500_000
+"""Hours of series that all doors keep for their receivers' histories, some 50 MB: two weeks of 1,500 series."""
+
+DOOR_HOURS_KEPT_US = 14 * 24 * 3_600_000_000
+"""How long an hour to which nothing is added is kept, so that one that is partly live and partly late is whole."""
+
+DOOR_HOURS_PRUNED = 5_000
+"""Hours that are deleted at once."""
+
+DOOR_HOURS_PRUNED_EVERY_US = 600_000_000
+"""Time between two looks for what is too old."""
+
+DOOR_HOUR_SETTLES_US = 900_000_000
+"""Time after an hour's end before it is imported: Home Assistant makes its own row of it soon after the end."""
+
+DOOR_IMPORT_HOURS = 2_000
+"""Hours that one connection imports, some 250 kB of JSON."""
+
+DOOR_IMPORT_SECONDS = 60.0
+"""Time that a receiver has for all messages of one connection."""
+
+DOOR_IMPORT_BYTES = 32 * 1024 * 1024
+"""What one connection may receive: a registry of 20,000 entities is some 12 MB."""
+
+DOOR_IMPORT_LOOKS = 8
+"""Looks at what a receiver has stored, before its hours are sent again: it answers before it stores."""
+
+DOOR_IMPORT_LOOK_SECONDS = 0.5
+"""Time before the second look; doubled each time, to 5 s at most."""
+
+DOOR_IMPORT_INTERVAL_SECONDS = 30.0
+"""Time between two looks for hours to import."""
+
 MAXIMUM_DOOR_SECRET_BYTES = 4_096
 """A token, password or shared secret in its file."""

@@ -65,8 +65,11 @@ def test_each_kind_has_keys_of_its_own() -> None:
     assert entry.options == HomeAssistant(url="mqtts://covey@hub.local", password_file="home.password")
     (entry,) = _read({"name": "metrics", "kind": "otlp", "url": "http://localhost:4318"})
     assert entry.options == Otlp(url="http://localhost:4318")
-    with pytest.raises(ConfigurationError, match="token_file is unknown"):
-        _read(home | {"token_file": "x"})
+    with pytest.raises(ConfigurationError, match="secret_file is unknown"):
+        _read(home | {"secret_file": "x"})
+    for half in ({"token_file": "x"}, {"history_url": "http://hub.local:8123"}):
+        with pytest.raises(ConfigurationError, match="history_url needs token_file"):
+            _read(home | half)
 
 
 def test_names_are_taken_once_and_doors_are_few() -> None:

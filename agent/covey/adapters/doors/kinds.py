@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from covey.config.doors import KINDS, DoorKind, door_options
-from covey.config.kinds import DOORS, PackagedOptions, opener, packaged_kind
+from covey.config.kinds import DOORS, PackagedOptions, named_function, opener, packaged_kind
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from covey.config.doors import DoorEntry
     from covey.core.ids import DeviceKey
+    from covey.core.telemetry.door_hours import DueHour
     from covey.core.telemetry.doors import DoorBatch, KnownDevice
     from covey.core.telemetry.drops import Drop
 
@@ -39,6 +40,31 @@ class Door(Protocol):
 
     def close(self) -> None:
         """Release the receiver."""
+
+
+@dataclass(slots=True)
+class ImportedHours:
+    """What became of hours: `stored` are there, `kept` are hours that the receiver had counted itself and keeps.
+
+    `waiting` are to be sent again, `failed` says why.
+    """
+
+    stored: list[DueHour] = field(default_factory=list)
+    kept: list[DueHour] = field(default_factory=list)
+    waiting: list[DueHour] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+
+class LateImport(Protocol):
+    """Where hours with late readings go, of a door whose receiver records the rest by itself."""
+
+    def send(self, hours: Iterable[DueHour], claim: Callable[[list[DueHour]], None]) -> ImportedHours:
+        """Import hours. `claim` is called with those parts of which the receiver has nothing, before they go.
+
+        Raises:
+            DoorError: nothing was imported.
+            ConfigurationError: a secret cannot be used.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +92,17 @@ def open_door(entry: DoorEntry, folder: Path) -> Door:
     assert kind is not None
     door: Door = opener(kind)(DoorOpening(entry.name, options, where, folder))
     return door
+
+
+def open_history(entry: DoorEntry, folder: Path) -> LateImport | None:
+    """Return what imports late readings for a door; None where its entry has none. Nothing is sent yet.
+
+    Raises:
+        ConfigurationError: what is configured cannot be used.
+    """
+    kind = KINDS.get(entry.kind)
+    if kind is None or not kind.history:
+        return None
+    opening = DoorOpening(entry.name, entry.options, f"door {entry.name}", folder)
+    history: LateImport | None = named_function(kind.history)(opening)
+    return history

@@ -3,6 +3,7 @@
 1. A batch is planned in one commit, and left behind in another, after it was taken.
 2. A door that is new begins in one commit at the places that it is given; nodes that come later begin at their first.
 3. What cannot be sent on is noted in the commit that leaves it behind.
+4. What a batch adds to hours of series (`door_hours.py`) is added in that commit, too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from types import MappingProxyType
 
 from covey.adapters.files import remove_durably
 from covey.adapters.sqlite.database import Database, translated
+from covey.adapters.sqlite.door_hours import TABLES, DoorHours
+from covey.core.telemetry.door_hours import MessageHours
 from covey.core.telemetry.doors import DoorGap, LandedPosition, Plan
 from covey.core.telemetry.drops import Drop
 from covey.errors import ConfigurationError, DamagedStateError
@@ -101,7 +104,9 @@ class DoorFile:
             if version > _VERSION:
                 self.close()
                 raise ConfigurationError(f"a newer Covey wrote {path}", hint="upgrade Covey")
-            connection.executescript(f"{_TABLES} PRAGMA user_version = {_VERSION};")
+            connection.executescript(f"{_TABLES} {TABLES} PRAGMA user_version = {_VERSION};")
+
+        self.hours = DoorHours(self._database)
 
     def close(self) -> None:
         """Close it."""
@@ -155,22 +160,35 @@ class DoorFile:
         readings: int,
         now_us: int,
         dropped: Mapping[Drop, int] = MappingProxyType({}),
+        hours: Iterable[MessageHours] = (),
     ) -> None:
-        """Leave a batch behind that its receiver has taken, or that holds nothing to send; count what was dropped."""
+        """Leave a batch behind that its receiver has taken, or that holds nothing to send; count what was dropped.
+
+        `hours`: what its messages add to hours of series.
+        """
         with self._database.transaction():
             self._note(door, passed, now_us)
             self._leave(door, plan.node, plan.end)
-            for reason, number in dropped.items():
-                self._database.run(
-                    "INSERT INTO dropped VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET readings = readings + ?3",
-                    (door, str(reason), number),
-                )
+            self._count(door, dropped)
+            if found := [*hours]:
+                self._count(door, {Drop.LATE: self.hours.add(door, found, now_us)})
             if messages:
                 self._database.run(
                     "UPDATE door SET messages = messages + ?, readings = readings + ?, taken_at_us = ?, attempts = 0,"
                     " failing_since_us = 0, error = '' WHERE name = ?",
                     (messages, readings, now_us, door),
                 )
+
+    def drop(self, door: str, dropped: Mapping[Drop, int]) -> None:
+        """Count readings that were dropped after their batch was left behind."""
+        with self._database.transaction():
+            self._count(door, dropped)
+
+    def _count(self, door: str, dropped: Mapping[Drop, int]) -> None:
+        self._database.run_each(
+            "INSERT INTO dropped VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET readings = readings + ?3",
+            [(door, str(reason), number) for reason, number in dropped.items() if number],
+        )
 
     def dropped(self, door: str) -> dict[str, int]:
         """Return how many readings a door has left out or cut, by reason."""

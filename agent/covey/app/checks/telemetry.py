@@ -106,6 +106,11 @@ def doors(device: Examined) -> Iterator[Seen]:
             )
         else:
             sending.append(each.name)
+        if each.history is not None and each.history.attempts:
+            yield warning(
+                f"{each.name} imports no late readings: {each.history.error}",
+                "covey door status; they wait, and current readings are sent",
+            )
         if lost := {reason: number for reason, number in each.dropped.items() if reason != Drop.VALUE}:
             yield warning(f"{each.name}{dropped_text(lost)}", "docs/reference/doors.md lists what each door accepts")
         if each.gaps:

@@ -5,6 +5,8 @@
 3. Unreadable messages are waited for, then skipped with a record; a batch that a receiver refuses permanently is
    divided, until one message alone is skipped with a record.
 4. The vault's store, or the receiver, may be away indefinitely.
+5. Where the door imports late readings (`door_history.py`), the commit that completes a batch adds it to hours.
+   Summaries count there alone; a door sends readings.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 from covey.app.telemetry.landed_batches import Batch, LandedBatches
 from covey.app.wording import count
 from covey.core.ids import DeviceKey, printable
+from covey.core.telemetry.door_hours import hours_of
 from covey.core.telemetry.doors import DoorBatch, DoorGap, KnownDevice, LandedPosition, Plan, batch_id
 from covey.core.telemetry.drops import MEANINGS, Drop
 from covey.errors import CoveyError, DoorError, StorageError
@@ -67,6 +70,7 @@ class DoorRunner:
     look: Callable[[], Survey]
     log: Callable[[str], None]
     wall_us: Callable[[], int] = lambda: time.time_ns() // 1_000
+    keeps_hours: bool = False
     _survey: Survey | None = None
     _surveyed: float = 0.0
     _batch: Batch | None = None
@@ -107,6 +111,8 @@ class DoorRunner:
                 nodes = self._survey.nodes if begins_new else ()
                 places = {node: self._survey.landed.last(node) for node in nodes}
                 self.file.begin(self.entry.name, places, self.wall_us())
+            if self.keeps_hours:
+                self.file.hours.begin(self.entry.name, self.wall_us())
             self.door.note_devices(self._survey.devices)
         return self._survey
 
@@ -153,24 +159,25 @@ class DoorRunner:
     def _send(self, batch: Batch, survey: Survey) -> float:
         passed = batch.passed
         dropped: Mapping[Drop, int] = {}
-        if batch.messages:
-            dropped = self.door.send(
-                DoorBatch(
-                    batch_id(self.entry.name, batch.messages),
-                    self.entry.name,
-                    self.wall_us(),
-                    int(self.entry.common.backlog_seconds * 1e6),
-                    batch.messages,
-                    {key: each.label for key, each in survey.devices.items()},
-                )
-            )
+        messages = tuple(each for each in batch.messages if not each.windows)
+        sent = DoorBatch(
+            batch_id(self.entry.name, messages),
+            self.entry.name,
+            self.wall_us(),
+            int(self.entry.common.backlog_seconds * 1e6),
+            messages,
+            {key: each.label for key, each in survey.devices.items()},
+        )
+        if messages:
+            dropped = self.door.send(sent)
             if lost := [f"{count(dropped[each], 'reading')} {MEANINGS[each]}" for each in dropped if each in _LOST]:
                 number = batch.plan.first.number
                 passed += (DoorGap(batch.plan.node, number, number, ", ".join(lost)),)
         kept_away = sum(number for reason, number in dropped.items() if reason is not Drop.CUT)
-        readings = sum(len(each.readings) for each in batch.messages) - kept_away
+        readings = sent.readings - kept_away
         now_us = self.wall_us()
-        self.file.taken(self.entry.name, batch.plan, passed, len(batch.messages), readings, now_us, dropped)
+        hours = hours_of(sent, batch.messages) if self.keeps_hours else ()
+        self.file.taken(self.entry.name, batch.plan, passed, len(messages), readings, now_us, dropped, hours)
         self._batch = None
         if self._trouble.line:
             self.log(f"{self.entry.name}: sending again")

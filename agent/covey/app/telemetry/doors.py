@@ -11,9 +11,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from covey.adapters.doors.kinds import open_door
+from covey.adapters.doors.kinds import open_door, open_history
 from covey.adapters.sqlite.door_file import DoorFile, set_aside
 from covey.app.device.device import open_device
+from covey.app.telemetry.door_history import HistoryRunner
 from covey.app.telemetry.door_runner import DoorRunner, Survey
 from covey.app.telemetry.landed_batches import LandedBatches
 from covey.app.telemetry.vault import VaultWriter, vault_nodes, vault_reader, vault_writers
@@ -59,6 +60,22 @@ class PassedOver:
 
 
 @dataclass(frozen=True, slots=True)
+class LateReadingsStatus:
+    """How a door's import of late readings is. Times as in `DoorStatus`.
+
+    `hours` were imported since it began, the last at `imported_at_us`; an hour with more late readings counts again.
+    `waiting` are to be imported. `attempts`, `failing_since_us` and `error` as in `DoorStatus`.
+    """
+
+    hours: int
+    imported_at_us: int | None
+    waiting: int
+    attempts: int
+    failing_since_us: int | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class DoorStatus:
     """How a door is. Times are microseconds since 1970, None for never.
 
@@ -81,6 +98,8 @@ class DoorStatus:
     gaps: int
     passed: tuple[PassedOver, ...]
     dropped: Mapping[str, int]
+    history: LateReadingsStatus | None = None
+    """Of its late readings; None where it imports none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +188,21 @@ def _status(entry: DoorEntry, file: DoorFile, writers: Mapping[str, VaultWriter]
         state.gaps,
         tuple(passed),
         file.dropped(entry.name),
+        _history(file, entry.name),
+    )
+
+
+def _history(file: DoorFile, door: str) -> LateReadingsStatus | None:
+    found = file.hours.state(door)
+    if found is None:
+        return None
+    return LateReadingsStatus(
+        found.hours,
+        found.imported_at_us or None,
+        found.waiting,
+        found.attempts,
+        found.failing_since_us or None,
+        found.error,
     )
 
 
@@ -245,7 +279,7 @@ def run_doors(folder: StateFolder, log: Callable[[str], None]) -> None:
         StorageError: what doors remember cannot be read.
     """
     entries = _entries(folder)
-    doors = [(each, open_door(each, folder.path)) for each in entries]
+    doors = [(each, open_door(each, folder.path), open_history(each, folder.path)) for each in entries]
     if not folder.vault_key.exists():
         raise ConfigurationError(
             "this device has no vault, so it has no readings to forward",
@@ -259,9 +293,15 @@ def run_doors(folder: StateFolder, log: Callable[[str], None]) -> None:
         if aside is not None:
             log(f"{FILE} was damaged and is kept as {aside.name}; every door starts over")
         stop = threading.Event()
-        runners = [
-            DoorRunner(entry, door, DoorFile(folder.path / FILE), partial(survey, folder), log) for entry, door in doors
-        ]
+        runners: list[DoorRunner | HistoryRunner] = []
+        for entry, door, history in doors:
+            file = DoorFile(folder.path / FILE)
+            look, keeps_hours = partial(survey, folder), history is not None
+            runners.append(DoorRunner(entry, door, file, look, log, keeps_hours=keeps_hours))
+            if history is None:
+                file.hours.forget(entry.name)
+            else:
+                runners.append(HistoryRunner(entry.name, history, DoorFile(folder.path / FILE), log))
         threads = [threading.Thread(target=_go_on, args=(each, stop), daemon=True) for each in runners]
         for thread in threads:
             thread.start()
@@ -277,7 +317,7 @@ def run_doors(folder: StateFolder, log: Callable[[str], None]) -> None:
         os.close(lock)
 
 
-def _go_on(runner: DoorRunner, stop: threading.Event) -> None:
+def _go_on(runner: DoorRunner | HistoryRunner, stop: threading.Event) -> None:
     try:
         while not stop.is_set():
             stop.wait(runner.turn())

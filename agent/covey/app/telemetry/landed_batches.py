@@ -2,7 +2,7 @@
 
 1. A batch is bounded in messages and readings, and in the segments that it is gathered from.
 2. One segment is open at a time, and kept only while there is more of it to send.
-3. Anything but telemetry is skipped; an unreadable message, too, with a record.
+3. Anything but telemetry and its summaries is skipped; an unreadable message, too, with a record.
 4. An unreadable part of the vault is reported, after everything before it was sent.
 """
 
@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from covey.core.ids import NodeId
+from covey.core.telemetry.batch import Kind
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
-from covey.core.telemetry.doors import DoorGap, DoorMessage, DoorReading, LandedPosition, Plan
+from covey.core.telemetry.doors import DoorGap, DoorMessage, DoorReading, DoorWindow, LandedPosition, Plan
+from covey.core.telemetry.summaries import Summary, read_summary
 from covey.core.vault.documents import SegmentEntry, SegmentRecord, VaultManifest, open_segment
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.reading import Floor, Trouble, VaultReader
@@ -186,7 +188,7 @@ class _Gathering:
 
 
 def read_landed(record: SegmentRecord, known: KnownLayouts) -> DoorMessage | None:
-    """Return a landed message of telemetry; None for one of another kind.
+    """Return a landed message of telemetry or a summary; None for one of another kind.
 
     Raises:
         RemoteError: no message, not its author's, or of a shape that nobody reads.
@@ -194,16 +196,32 @@ def read_landed(record: SegmentRecord, known: KnownLayouts) -> DoorMessage | Non
     if record_kind(record.message) is not RecordKind.MESSAGE:
         return None
     message = read_message(record.message, verify=False)
-    if message.type is not MessageType.TELEMETRY:
+    if message.type not in {MessageType.TELEMETRY, MessageType.SUMMARY}:
         return None
     message = read_message(record.message)
+    message_id = f"{message.author.hex()}-{message.incarnation.hex()}-{message.seq}"
+    about = message_id, message.author, message.group_id.hex(), record.received_at_us
+    if message.type is MessageType.SUMMARY:
+        _, summary = read_summary(message.body)
+        return DoorMessage(*about, summary.clock.kind, (), windows=tuple(_windows(summary)))
     _, batch = read_telemetry(message.body, known)
-    return DoorMessage(
-        f"{message.author.hex()}-{message.incarnation.hex()}-{message.seq}",
-        message.author,
-        message.group_id.hex(),
-        record.received_at_us,
-        batch.clock.kind,
-        tuple([DoorReading(*each) for each in batch.readings()]),
-        batch.alarm,
-    )
+    return DoorMessage(*about, batch.clock.kind, tuple([DoorReading(*each) for each in batch.readings()]), batch.alarm)
+
+
+def _windows(summary: Summary) -> Iterator[DoorWindow]:
+    """Yield the windows of numbers; values of texts and data are gone, and booleans have no mean."""
+    for series in summary.series:
+        if series.kind not in {Kind.DECIMAL, Kind.FLOAT}:
+            continue
+        power = 10**series.scale
+        for window in series.windows:
+            yield DoorWindow(
+                series.name,
+                series.unit,
+                summary.wall_us(window.first_us),
+                summary.wall_us(window.last_us),
+                window.readings,
+                window.total / power,
+                window.minimum / power,
+                window.maximum / power,
+            )

@@ -59,6 +59,8 @@ def _status(options: argparse.Namespace) -> None:
     ]
     print_table(("door", "messages sent", "last sent", "segments behind", "skipped", "state"), rows)
     for each in found:
+        if each.history is not None:
+            print(f"{each.name}: {_history(each.history)}")
         for gap in each.passed:
             where = f"segments {gap.first}-{gap.last}" if gap.first != gap.last else f"segment {gap.first}"
             when = date_text(gap.noted_at_us)
@@ -75,6 +77,18 @@ def _state(door: doors.DoorStatus) -> str:
     if not door.begun_at_us:
         return "not started"
     return ("open" if door.messages else "open, nothing sent yet") + dropped_text(door.dropped)
+
+
+def _history(history: doors.LateReadingsStatus) -> str:
+    """Return what a door did with late readings."""
+    if not history.hours and not history.waiting:
+        return "late readings: none yet"
+    last = f", last {date_text(history.imported_at_us)}" if history.imported_at_us else ""
+    line = f"late readings: {count(history.hours, 'hour')} imported{last}; {history.waiting} waiting"
+    if not history.attempts:
+        return line
+    since = f" since {date_text(history.failing_since_us)}" if history.failing_since_us else ""
+    return f"{line}; {printable(history.error)}, {count(history.attempts, 'try', 'tries')}{since}"
 
 
 def _kinds(options: argparse.Namespace) -> None:

@@ -83,6 +83,11 @@ class EntitySeries(NamedTuple):
         return f"{plain}_{digest}" if plain else digest
 
     @property
+    def unique_id(self) -> str:
+        """The constant id of its entity in Home Assistant."""
+        return f"covey_{self.device}_{self.id}"
+
+    @property
     def state_topic(self) -> str:
         """Where its values are published."""
         return f"{_ROOT}/{self.device}/{self.id}"
@@ -150,12 +155,17 @@ def measured_at_us(message: DoorMessage, reading: DoorReading) -> int:
     return message.received_at_us if message.clock is ClockKind.UNSYNCHRONISED else reading.at_us
 
 
+def home_unit(unit: str) -> tuple[str, str]:
+    """Return a unit of SenML as Home Assistant writes it, and its device class; empty where it has none."""
+    return _UNITS.get(unit, (printable(unit, 32), ""))
+
+
 def config_document(series: EntitySeries, label: str, door: str, expire_after_s: int) -> bytes:
     """Return the Home Assistant configuration of a series."""
-    unit, device_class = _UNITS.get(series.unit, (printable(series.unit, 32), ""))
+    unit, device_class = home_unit(series.unit)
     found: dict[str, object] = {
         "name": printable(shown(series.name), _NAMED),
-        "unique_id": f"covey_{series.device}_{series.id}",
+        "unique_id": series.unique_id,
         "state_topic": series.state_topic,
         "value_template": "{{ value_json.value }}",
         "json_attributes_topic": series.state_topic,

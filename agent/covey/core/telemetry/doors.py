@@ -36,6 +36,19 @@ class DoorReading(NamedTuple):
     value: float | bool | str | bytes
 
 
+class DoorWindow(NamedTuple):
+    """A window of a summary: numbers of one series that a full outbox has thinned. Times as a reading's."""
+
+    name: str
+    unit: str
+    first_us: int
+    last_us: int
+    readings: int
+    total: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, slots=True)
 class DoorMessage:
     """A landed telemetry message; `id` is constant, whichever collector has it and at any position."""
@@ -48,6 +61,8 @@ class DoorMessage:
     readings: tuple[DoorReading, ...]
     alarm: Alarm | None = None
     """What all readings say where they are alarms."""
+    windows: tuple[DoorWindow, ...] = ()
+    """What is left of thinned readings; such a message has no others."""
 
     def is_backlog(self, reading: DoorReading, now_us: int, backlog_us: int) -> bool:
         """Say whether a reading is late; what a clock says that nobody has set counts from when it landed."""

@@ -21,6 +21,7 @@ class Drop(StrEnum):
     FORMAT = "format"
     REFUSED = "refused"
     UNREAD = "unread"
+    LATE = "late"
 
 
 MEANINGS = {
@@ -33,5 +34,6 @@ MEANINGS = {
     Drop.FORMAT: "in an unreadable format",
     Drop.REFUSED: "refused",
     Drop.UNREAD: "not read",
+    Drop.LATE: "too late for its history",
 }
 """Completes a sentence such as "3 readings with an impossible time"."""
