@@ -157,7 +157,8 @@ class Minutes:
     def _add_up(self) -> None:
         parts = self._parts
         sums = _Sums(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(_Sums)))
-        sums = sums.taken(np.lexsort((sums.minute, sums.series)))
+        since = sums.minute - sums.minute.min()
+        sums = sums.taken(np.argsort(sums.series * (since.max() + 1) + since, kind="stable"))
         sums = sums.added_up(begins([sums.series, sums.minute]))
         self._parts, self._held = [sums], len(sums)
         self._most = max(_SUMS_HELD, 2 * len(sums))

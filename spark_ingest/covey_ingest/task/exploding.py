@@ -43,19 +43,17 @@ STORED = pa.schema(
 def readings_of(messages: pa.RecordBatch) -> pa.RecordBatch:
     """Return a row of `STORED` for each reading of telemetry rows, in their order."""
     counts = _lengths(messages["times"])
-    parent = np.repeat(np.arange(len(counts)), counts)
-    index = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts)
-    made = _values(messages, parent, index)
-    made |= {"index": pa.array(index, pa.int32()), "time": pc.list_flatten(messages["times"]).cast(TIMESTAMP)}
+    total = int(counts.sum())
+    index = np.arange(total, dtype=np.int32) - np.repeat((np.cumsum(counts) - counts).astype(np.int32), counts)
+    made = _values(messages, counts, index)
+    made |= {"index": pa.array(index), "time": pc.list_flatten(messages["times"]).cast(TIMESTAMP)}
     place = np.repeat(_starts(messages["names"]), counts) + pc.list_flatten(messages["series"]).to_numpy()
     for name, of in (("name", "names"), ("unit", "units")):
-        made[name] = _repeated(pc.list_flatten(messages[of]), place)
-    made["device"] = _repeated(pc.utf8_slice_codeunits(messages["author"], 0, 8), parent)
+        made[name] = _chosen(pc.list_flatten(messages[of]), place)
+    made["device"] = _repeated(pc.utf8_slice_codeunits(messages["author"], 0, 8), counts)
     for column in COLUMNS:
         if column.message:
-            given = messages[column.name]
-            repeats = given.type == _REPEATS
-            made[column.name] = _repeated(given, parent) if repeats else given.take(pa.array(parent))
+            made[column.name] = _repeated(messages[column.name], counts)
     return pa.RecordBatch.from_arrays([made[field.name] for field in STORED], schema=STORED)
 
 
@@ -66,28 +64,34 @@ def stored(rows: pa.Table, names: Sequence[str] = STORED.names) -> list[pa.Recor
     return batches
 
 
-def _values(messages: pa.RecordBatch, parent: Whole, index: Whole) -> dict[str, pa.Array]:
-    numbers, texts = _lengths(messages["values"])[parent], _lengths(messages["texts"])[parent]
+def _values(messages: pa.RecordBatch, counts: Whole, index: npt.NDArray[np.int32]) -> dict[str, pa.Array]:
+    numbers, texts = _lengths(messages["values"]), _lengths(messages["texts"])
+    begin, end = _plain(messages["booleans_from"]), _plain(messages["booleans_until"])
+    wholes = _wholes(messages["wholes"], counts, index)
+    if (numbers == counts).all() and (begin == end).all():  # nothing but numbers
+        absent = {name: pa.nulls(len(index), STORED.field(name).type) for name in ("flag", "text", "data")}
+        return absent | {"value": pc.list_flatten(messages["values"]), "whole": wholes}
+    numbers, texts, begin, end = (np.repeat(each, counts) for each in (numbers, texts, begin, end))
     is_number, is_text = index < numbers, (index >= numbers) & (index < numbers + texts)
-    truth = (index >= _plain(messages["booleans_from"])[parent]) & (index < _plain(messages["booleans_until"])[parent])
+    truth = (index >= begin) & (index < end)
     number = np.zeros(len(index))
     number[is_number] = pc.list_flatten(messages["values"]).to_numpy(zero_copy_only=False)
     return {
         "value": pa.array(number, pa.float64(), mask=~is_number | truth),
         "flag": pa.array(number != 0, pa.bool_(), mask=~truth),
-        "whole": _wholes(messages["wholes"], parent, index),
+        "whole": wholes,
         "text": _spread(pc.list_flatten(messages["texts"]), is_text),
         "data": _spread(pc.list_flatten(messages["data"]), index >= numbers + texts),
     }
 
 
-def _wholes(lists: pa.ListArray, parent: Whole, index: Whole) -> pa.Array:
+def _wholes(lists: pa.ListArray, counts: Whole, index: npt.NDArray[np.int32]) -> pa.Array:
     """Return the numbers that no double holds; a list is empty, or has a 0 for each of the others."""
     flat = pc.list_flatten(lists).to_numpy()
     if not len(flat):
         return pa.nulls(len(index), pa.int64())
     whole = np.zeros(len(index), np.int64)
-    whole[index < _lengths(lists)[parent]] = flat
+    whole[index < np.repeat(_lengths(lists), counts)] = flat
     return pa.array(whole, pa.int64(), mask=whole == 0)
 
 
@@ -97,9 +101,29 @@ def _spread(values: pa.Array, where: Mask) -> pa.Array:
     return values.take(pa.array(np.cumsum(where) - 1, pa.int64(), mask=~where))
 
 
-def _repeated(values: pa.Array, places: Whole) -> pa.DictionaryArray:
+def _repeated(values: pa.Array, counts: Whole) -> pa.Array:
+    """Return each value so many times; texts as a dictionary."""
+    if values.type != _REPEATS:
+        if values.null_count:
+            return values.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+        plain = values.cast(pa.int64()) if values.type == TIMESTAMP else values
+        return pa.array(np.repeat(plain.to_numpy(), counts)).cast(values.type)
+    if values.null_count == len(values):
+        return pa.nulls(int(counts.sum()), _DICTIONARY)
     encoded = values.dictionary_encode()
-    return pa.DictionaryArray.from_arrays(encoded.indices.take(pa.array(places)), encoded.dictionary)
+    if values.null_count:
+        indices = encoded.indices.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+    elif len(encoded.dictionary) == 1:
+        indices = pa.array(np.zeros(int(counts.sum()), np.int32))
+    else:
+        indices = pa.array(np.repeat(encoded.indices.to_numpy(), counts))
+    return pa.DictionaryArray.from_arrays(indices, encoded.dictionary)
+
+
+def _chosen(texts: pa.Array, places: Whole) -> pa.DictionaryArray:
+    """Return the texts at some places, as a dictionary."""
+    encoded = texts.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(pa.array(encoded.indices.to_numpy()[places]), encoded.dictionary)
 
 
 def _lengths(lists: pa.ListArray) -> Whole:

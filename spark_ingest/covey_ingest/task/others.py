@@ -82,7 +82,10 @@ SMALL_TABLES = {
 def other_rows(messages: pa.RecordBatch) -> dict[str, pa.Table]:
     """Return the rows of each small table among message rows; tables without any are left out."""
     found = {}
+    there = {*pc.unique(messages["kind"]).to_pylist()}
     for table, (kinds, columns) in _PLANS.items():
+        if there.isdisjoint(kinds):
+            continue
         rows = messages.filter(pc.is_in(messages["kind"], pa.array([kind.value for kind in kinds])))
         if len(rows):
             arrays = [_column(rows, source) for source in columns.values()]

@@ -6,18 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from covey.core.history.operation import read_operation
 from covey.core.ids import printable
-from covey.core.telemetry.batch import Batch
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
 from covey.core.telemetry.summaries import read_summary
 from covey.core.vault.documents import SegmentRecord
@@ -26,38 +22,20 @@ from covey.core.vault.segments import OpenedSegment
 from covey.core.wire.message import NO_GROUP, Loss, Message, MessageType, read_message
 from covey.errors import MalformedError, RemoteError
 from covey.limits.message import MAXIMUM_COUNTER
-from covey_ingest.task.columns import TIMESTAMP
-from covey_ingest.task.decode import alike, batch_times, batch_values
 from covey_ingest.task.memberships import is_profile, member_rows, profile_row
+from covey_ingest.task.message_rows import Rows, Scalars, Telemetry, failure
 from covey_ingest.task.orders import ordered, reported_rows
 from covey_ingest.task.schema import MESSAGE_SCHEMA, RowKind
 from covey_ingest.task.summaries import summary_rows, thinned_reason
-from covey_ingest.task.time_quality import offset, wall_times_together
 from covey_ingest.vault.pruning import EVERYTHING, Selection
-
-READINGS_PER_BATCH = 100_000
-"""An Arrow batch closes at this many readings: about 3 MB of numbers."""
-
-BYTES_PER_BATCH = 8_000_000
-"""...at this many bytes of texts, data and names, which a small envelope may inflate to..."""
-
-ROWS_PER_BATCH = 10_000
-"""...and at this many rows: a loss record of half a kilobyte has 128."""
 
 _CALENDAR_ENDS_US = 253_402_300_800_000_000
 """The year 10000: no date in Python or in a table lies beyond it."""
 
-DECODED_TOGETHER = 32_768
-"""Readings whose columns are decoded at once: so many, with all that is made of them, lie in a core's cache."""
-
 ERASED = "erased"
 """The reason of a loss that no device has admitted: people had it erased from the vault."""
 
-_TELEMETRY = RowKind.TELEMETRY.value
 _REPORTS = (MessageType.ORDER_RESULT, MessageType.SETTING_REPORT)
-
-Scalars = dict[str, object]
-"""The columns of a row that are no lists, by name."""
 
 _NOTHING: Scalars = {field.name: None for field in MESSAGE_SCHEMA if not pa.types.is_list(field.type)}
 
@@ -90,12 +68,11 @@ def record_rows(
 
     A row says where its message was landed, so that merging changes no row.
     """
-    rows, known, common = Rows(wanted), KnownLayouts(), _common(origin)
+    rows, known = Rows(wanted, _common(origin)), KnownLayouts()
     for record in records:
         if not span[0] <= record.number <= span[1] or not wanted.takes(record):
             continue
-        common["segment"] = record.number
-        _add_record(rows, known, common, record, verify)
+        _add_record(rows, known, record, verify)
         if rows.full:
             yield rows.close()
     if rows.count:
@@ -108,17 +85,12 @@ def erased_rows(
     """Yield what was erased from a segment as losses of numbers: else nobody could tell them from what never came."""
     if not wanted.takes_moment(opened.erased_at_us):
         return
-    rows = Rows(wanted)
-    common = _common(origin) | {
-        "segment": segment,
-        "kind": RowKind.LOSS.value,
-        "reason": ERASED,
-        "received_at": opened.erased_at_us,
-    }
+    said = {"segment": segment, "kind": RowKind.LOSS.value, "reason": ERASED, "received_at": opened.erased_at_us}
+    rows = Rows(wanted, _common(origin) | said)
     for erased in opened.erased:
         whose = {"author": erased.author.hex(), "incarnation": erased.incarnation.hex()}
         for first, last in erased.numbers:
-            rows.add(common | whose | {"first_number": first, "last_number": last})
+            rows.add(whose | {"first_number": first, "last_number": last})
             if rows.full:
                 yield rows.close()
     if rows.count:
@@ -140,16 +112,15 @@ def repaired_rows(wanted: Selection, origin: Origin, span: tuple[int, int]) -> p
 def _whole(
     wanted: Selection, origin: Origin, kind: RowKind, reason: str, detail: str, span: tuple[int, int] | None
 ) -> pa.RecordBatch:
-    rows = Rows(wanted)
+    rows = Rows(wanted, _common(origin))
     first, last = span or (None, None)
-    row = {"kind": kind.value, "reason": reason, "detail": printable(detail), "first": first, "last": last}
-    rows.add(_common(origin) | row)
+    rows.add({"kind": kind.value, "reason": reason, "detail": printable(detail), "first": first, "last": last})
     return rows.close()
 
 
-def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: SegmentRecord, verify: Verify) -> None:
+def _add_record(rows: Rows, known: KnownLayouts, record: SegmentRecord, verify: Verify) -> None:
     """Add the rows of a message, added last, when nothing but the numbers in its columns can fail any more."""
-    scalars = {**common, "record": record.index, "received_at": None}
+    scalars: Scalars = {"segment": record.number, "record": record.index}
     try:
         if record.received_at_us >= _CALENDAR_ENDS_US:
             raise MalformedError("the collector's clock is after the year 9999")
@@ -181,7 +152,7 @@ def _add_record(rows: Rows, known: KnownLayouts, common: Scalars, record: Segmen
         else:
             raise MalformedError(f"a vault cannot contain {message.type.name} messages")
     except RemoteError as error:
-        rows.add(scalars | _failure(error))
+        rows.add(scalars | failure(error))
 
 
 def _beside_messages(record: SegmentRecord, verify: Verify) -> Iterator[Scalars]:
@@ -199,10 +170,6 @@ def _beside_messages(record: SegmentRecord, verify: Verify) -> Iterator[Scalars]
     author, incarnation = operation.author.hex(), operation.log.incarnation.hex()
     order = {"kind": RowKind.ORDER.value, "author": author, "incarnation": incarnation}
     yield order | whose | {"ordered": ordered(operation)}
-
-
-def _failure(error: RemoteError) -> Scalars:
-    return {"reason": error.code, "detail": printable(str(error))}
 
 
 def _add_summary(rows: Rows, common: Scalars, message: Message, received_at_us: int) -> None:
@@ -237,129 +204,3 @@ def _common(origin: Origin) -> Scalars:
         "booleans_from": 0,
         "booleans_until": 0,
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Telemetry:
-    """A batch whose columns are still packed, its number, and when the collector had it."""
-
-    received_at_us: int
-    number: int
-    batch: Batch
-
-    @property
-    def scalars(self) -> Scalars:
-        """Return what a row says of it that is in no packed column."""
-        boot = self.batch.clock.boot_id.hex()
-        alarm = self.batch.alarm
-        said = None if alarm is None else alarm.name.lower()
-        return {"kind": _TELEMETRY, "batch_number": self.number, "boot": boot, "alarm": said}
-
-
-@dataclass(slots=True)
-class _Row:
-    scalars: Scalars
-    lists: dict[str, Sized]
-    """Those that are not named are empty."""
-
-
-class Rows:
-    """Rows on their way into an Arrow batch, in the order of their messages."""
-
-    def __init__(self, wanted: Selection) -> None:
-        self._schema, self._unpacks = wanted.schema, wanted.unpacks
-        self._rows: list[_Row] = []
-        self._packed: dict[int, list[tuple[_Row, Telemetry]]] = {}
-        self._readings = self._bytes = 0
-
-    @property
-    def full(self) -> bool:
-        """Say whether the rows should be closed before more are added."""
-        within = self._readings < READINGS_PER_BATCH and self._bytes < BYTES_PER_BATCH
-        return not within or len(self._rows) >= ROWS_PER_BATCH
-
-    @property
-    def count(self) -> int:
-        """How many rows stand open."""
-        return len(self._rows)
-
-    def add(self, scalars: Scalars, size: int = 0) -> None:
-        """Add a row without readings, and with so many bytes of something else."""
-        self._rows.append(_Row(scalars, {}))
-        self._bytes += size
-
-    def add_telemetry(self, scalars: Scalars, telemetry: Telemetry) -> None:
-        """Add the row of a batch. It is decoded with all that are alike; what fails then goes into quarantine."""
-        row = _Row(scalars, {})
-        self._rows.append(row)
-        if self._unpacks:
-            self._packed.setdefault(alike(telemetry.batch), []).append((row, telemetry))
-            self._readings += telemetry.batch.count
-            self._bytes += telemetry.batch.text_bytes
-        else:
-            row.scalars |= telemetry.scalars
-
-    def close(self) -> pa.RecordBatch:
-        """Return the rows as an Arrow batch of the wanted columns, and start again."""
-        for group in self._packed.values():
-            together = max(1, DECODED_TOGETHER // max(1, group[0][1].batch.count))
-            for first in range(0, len(group), together):
-                _decode(group[first : first + together])
-        scalars, lists = [row.scalars for row in self._rows], [row.lists for row in self._rows]
-        columns = []
-        for field in self._schema:
-            if pa.types.is_list(field.type):
-                columns.append(_list_column(field.type, [row.get(field.name, ()) for row in lists]))
-            else:
-                columns.append(pa.array([row[field.name] for row in scalars], field.type))
-        self._rows, self._packed, self._readings, self._bytes = [], {}, 0, 0
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
-
-
-def _decode(group: list[tuple[_Row, Telemetry]]) -> None:
-    """Complete the rows of similar batches. If one fails, each is tried alone, so that its neighbours succeed."""
-    batches = [telemetry.batch for _, telemetry in group]
-    try:
-        values = batch_values(batches)
-        taken = batch_times(batches)
-        received = [telemetry.received_at_us for _, telemetry in group]
-        times, qualities = wall_times_together([batch.clock for batch in batches], taken, received)
-    except MalformedError as error:
-        if len(group) == 1:
-            group[0][0].scalars |= _failure(error)
-            return
-        for alone in group:
-            _decode([alone])
-        return
-    shape = values.shape
-    decoded = zip(group, times, qualities, values.numbers, values.wholes, values.texts, values.data, strict=True)
-    for (row, telemetry), row_times, quality, numbers, wholes, texts, data in decoded:
-        row.scalars |= telemetry.scalars | {
-            "time_quality": quality,
-            "clock_offset": offset(telemetry.batch.clock, quality, telemetry.received_at_us),
-            "booleans_from": shape.booleans[0],
-            "booleans_until": shape.booleans[1],
-        }
-        row.lists = {
-            "names": shape.names,
-            "units": shape.units,
-            "series": shape.series,
-            "times": row_times,
-            "values": numbers,
-            "wholes": wholes,
-            "texts": texts,
-            "data": data,
-        }
-
-
-def _list_column(kind: pa.ListType, parts: list[Any]) -> pa.ListArray:
-    """Join one list for each row: numpy arrays are copied once, whole."""
-    offsets = np.zeros(len(parts) + 1, np.int32)
-    np.cumsum([len(part) for part in parts], out=offsets[1:])
-    if pa.types.is_string(kind.value_type) or pa.types.is_binary(kind.value_type):
-        elements = pa.array(list(chain.from_iterable(parts)), kind.value_type)
-    else:
-        arrays = [part for part in parts if len(part) > 0] or [np.empty(0, np.int64)]
-        elements = pa.array(np.concatenate(arrays))
-        elements = elements.view(TIMESTAMP) if kind.value_type == TIMESTAMP else elements.cast(kind.value_type)
-    return pa.ListArray.from_arrays(pa.array(offsets), elements, type=kind)

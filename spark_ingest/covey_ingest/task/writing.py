@@ -146,7 +146,8 @@ class _Sorter:
             for name, rows in other_rows(batch).items():
                 self.others.setdefault(name, []).append(rows)
             lengths = pc.list_value_length(batch["times"])
-            measured = batch.filter(pc.and_(pc.equal(batch["kind"], RowKind.TELEMETRY.value), pc.greater(lengths, 0)))
+            is_measured = pc.and_(pc.equal(batch["kind"], RowKind.TELEMETRY.value), pc.greater(lengths, 0))
+            measured = batch if pc.all(is_measured).as_py() else batch.filter(is_measured)
             if len(measured):
                 counts = pc.list_value_length(measured["times"])
                 columns = [measured[name] for name in MESSAGES.names]

@@ -26,7 +26,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import accumulate, chain, pairwise
 from math import isfinite
@@ -127,16 +127,22 @@ class Layout:
     counts: Mapping[Kind, int]
     times_from: tuple[int, ...]
     times: int
+    readings: int = field(init=False)
+    """How many readings there are."""
+    numbers: int = field(init=False)
+    """How many of them are integers."""
+    name_characters: int = field(init=False)
+    """How long names and units are together."""
 
-    @property
-    def readings(self) -> int:
-        """How many readings there are."""
-        return sum(self.counts.values())
-
-    @property
-    def numbers(self) -> int:
-        """How many of them are integers."""
-        return self.counts[Kind.DECIMAL] + self.counts[Kind.BOOLEAN]
+    def __post_init__(self) -> None:
+        """Count what each batch of this layout is asked for."""
+        named = sum(len(series.name) + len(series.unit) for series in self.series)
+        for name, number in (
+            ("readings", sum(self.counts.values())),
+            ("numbers", self.counts[Kind.DECIMAL] + self.counts[Kind.BOOLEAN]),
+            ("name_characters", named),
+        ):
+            object.__setattr__(self, name, number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +170,7 @@ class Batch:
     @property
     def text_bytes(self) -> int:
         """How many bytes of names, units, texts and data this batch spells out."""
-        named = sum(len(series.name) + len(series.unit) for series in self.layout.series)
-        return named + sum(map(len, self.texts))
+        return self.layout.name_characters + sum(map(len, self.texts))
 
     @property
     def anchor_us(self) -> int:

@@ -21,7 +21,8 @@ from tests.vectors import load
 
 pytest.importorskip("pyarrow", reason="the ingest is not installed")
 
-from covey_ingest.task.rows import BYTES_PER_BATCH, Origin, Verify, record_rows
+from covey_ingest.task.message_rows import BYTES_PER_BATCH
+from covey_ingest.task.rows import Origin, Verify, record_rows
 
 ANN, BEN = identity("ann"), identity("ben")
 GROUP = GroupId(bytes(32))

@@ -16,8 +16,9 @@ from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from covey.core.wire import cbor
 from covey.core.wire.message import Loss, LossReason, MessageType
+from covey_ingest.task.message_rows import BYTES_PER_BATCH, DECODED_TOGETHER, ROWS_PER_BATCH
 from covey_ingest.task.reading import work_rows
-from covey_ingest.task.rows import BYTES_PER_BATCH, DECODED_TOGETHER, ROWS_PER_BATCH, Verify
+from covey_ingest.task.rows import Verify
 from covey_ingest.task.schema import MESSAGE_SCHEMA
 from covey_ingest.vault.offsets import Work
 from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
