@@ -34,6 +34,7 @@ _PROMISES = {
     "Reported cost",
     "Relay accounts",
     "Restored vault",
+    "Damaged vault",
     "Known time",
     "Whole chain",
     "Expiry",

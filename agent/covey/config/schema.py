@@ -241,6 +241,14 @@ class VaultConfig:
     location: str = _setting(
         "vault", "the vault: a folder, relative to the state folder, or an object store", "s3://bucket/covey"
     )
+    mirrors: tuple[str, ...] = _setting(
+        (),
+        "copies of the vault that damaged segments are restored from, as 'covey vault pull' makes them",
+        ("/mnt/usb/covey", "s3://bucket/copy"),
+        "folders and object stores, separated by commas unless written as TOML",
+        0,
+        16,
+    )
     segment_seconds: float = _setting(SEGMENT_US / 1e6, "age at which a segment is closed", 10.0, "s", 0.1, 3_600)
 
 

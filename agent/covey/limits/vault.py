@@ -59,6 +59,18 @@ VAULT_RANGE_SEGMENTS = 1_000
 MANIFEST_KEPT_EACH = 64
 """A collector copies its manifest after so many segments: it reads these again where the manifest is torn."""
 
+VAULT_LOOK_US = 5_000_000
+"""Between two looks at a vault in a folder, whether its segments are whole (`app/telemetry/mending.py`)."""
+
+VAULT_LOOK_BYTES = 2 * MIB
+"""What one such look reads: half of it of the newest segments, half of all in turn; an SD card reads 2 MiB in 0.1 s."""
+
+VAULT_NEWEST_BYTES = 12 * MIB
+"""The newest segments, which are looked at in turn: with half of each look all of them within a minute."""
+
+MAXIMUM_DAMAGED_RANGES = 1_000
+"""Ranges of damaged segments that a collector remembers; more at once are another disk, and handled bit by bit."""
+
 MAXIMUM_VAULT_KEYS = 30_000
 """Keys of one node: at one for each `VAULT_ROTATION_US` of removals without end, ten days of them."""
 

@@ -147,6 +147,8 @@ def families(status: Status) -> Iterator[Family]:
         ("suppressed_alarms", "Alarms beyond the bound of their series, queued as ordinary readings"),
         ("published_times_replaced", "Readings with an impossible time, which got the time of arrival"),
         ("landed_messages", "Messages that this collector stored in its vault"),
+        ("damaged_segments", "Segments of its vault that this collector found damaged, and no copy had"),
+        ("restored_segments", "Segments of its vault that this collector restored from a copy"),
     ):
         yield Family(f"covey_{name}", "counter", meaning, [({}, counters.get(name, 0))])
 

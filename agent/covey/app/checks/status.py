@@ -55,7 +55,13 @@ from covey.core.membership.requests import unanswered
 from covey.core.now import Now
 from covey.core.presence.status import asleep_until, condition
 from covey.core.telemetry.names import SENSOR_CONDITION, SENSOR_DROPPED, SENSOR_READ
-from covey.core.vault.landing import HELD_BACK_CONDITION, HELD_BACK_NAMED, RESTORED_CONDITION, VAULT_CONDITION
+from covey.core.vault.landing import (
+    DAMAGED_CONDITION,
+    HELD_BACK_CONDITION,
+    HELD_BACK_NAMED,
+    RESTORED_CONDITION,
+    VAULT_CONDITION,
+)
 from covey.errors import ConfigurationError
 from covey.limits.storage import QUARANTINED_MESSAGES
 
@@ -486,6 +492,12 @@ def troubles_of_vault(store: SqliteStore, labels: DeviceLabels, now_us: int) -> 
         yield (
             f"the vault was restored from an older copy, which lacked {count(int(lacked), 'message')}; "
             "their senders send again what they still have, and report the rest as lost (recipient_lost)"
+        )
+    damaged, _ = conditions.get(DAMAGED_CONDITION, ("", 0))
+    if damaged:
+        yield (
+            f"damaged segments of the vault: {damaged.replace(' ', ', ')[:200]}; senders repeat what they still have, "
+            "and report the rest as lost (recipient_lost); a copy restores them: covey config set vault.mirrors"
         )
     listed, _ = conditions.get(HELD_BACK_CONDITION, ("", 0))
     if listed:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.journal import report
-from covey.adapters.objects.location import absolute_location
+from covey.adapters.objects.location import absolute_location, open_existing_store
 from covey.limits.storage import SCARCE_PART
 
 if TYPE_CHECKING:
     from covey.app.device.device import Device
-    from covey.app.telemetry.collector import Collector
+    from covey.app.loop.runtime import AgentRole
     from covey.ports import PiecewiseStore
 
 
@@ -62,9 +62,14 @@ def _is_nearly_full(location: str, folder: Path) -> bool:
     return usage.free * SCARCE_PART < usage.total
 
 
-def collector_role(device: Device, vault: str | None) -> Collector:
-    """Return the collector, which says where it lands telemetry: a place that a person names, or the configured one."""
+def collector_roles(device: Device, vault: str | None) -> list[AgentRole]:
+    """Return the collector, and what mends its vault.
+
+    The collector says where it lands telemetry: a place that a person names, or the configured one. An object store
+    checks by itself what it holds, and asks money for each look: only a folder is looked through.
+    """
     from covey.app.telemetry.collector import Collector
+    from covey.app.telemetry.mending import VaultMending
     from covey.app.telemetry.node_keys import NodeKeys
 
     location, objects = vault or str(device.config.vault.location), open_vault_place(device, vault)
@@ -82,4 +87,8 @@ def collector_role(device: Device, vault: str | None) -> Collector:
     )
     note_vault_place(device, vault)
     report("info", f"storing telemetry in {location}; its readers need the key in {key_file.path}")
-    return collector
+    if "://" in location:
+        return [collector]
+    mirrors = device.config.vault.mirrors
+    copies = [(each, lambda each=each: open_existing_store(absolute_location(each))) for each in mirrors]
+    return [collector, VaultMending(collector, device.store, copies, report)]

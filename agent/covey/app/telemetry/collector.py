@@ -125,6 +125,17 @@ class Collector:
             report("warning", "the vault's manifest was damaged; it was made again from the segments, complete")
         recall(self._vault, store)
 
+    @property
+    def vault(self) -> NodeVault:
+        """What it writes, for another role of the same process."""
+        return self._vault
+
+    def reland_orders(self) -> None:
+        """Land all orders, manifests and profiles once more: the vault has lost some. Inside a transaction."""
+        self._store.landing.reland_orders()
+        self._staged = None
+        self._memberships = LandedMemberships(self._vault.identity.signing_public, self._store)
+
     def turn(self, node: Node, now: Now) -> int | None:
         """Close a segment if it is due; return when to be called next, in monotonic microseconds."""
         if not self._has_shown_itself:

@@ -10,7 +10,7 @@ from covey.app.agent.machine_service import MachineService
 from covey.app.agent.roles import configured_roles
 from covey.app.device.relay_access import require_relay
 from covey.app.groups.groups import found_collectors_group
-from covey.app.telemetry.collecting import collector_role, open_vault_place
+from covey.app.telemetry.collecting import collector_roles, open_vault_place
 from covey.cli.device_options import open_device, state_folder
 from covey.cli.grammar import Parser
 
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
 
     def roles(device: Device) -> list[AgentRole]:
         require_relay(device)  # before anything of a vault is made
-        return [collector_role(device, options.vault), *configured_roles(device, sensors=not options.no_sensors)]
+        return [*collector_roles(device, options.vault), *configured_roles(device, sensors=not options.no_sensors)]
 
     def collect() -> int:
         if options.new_group:

@@ -306,6 +306,23 @@ class SendQueue:
             lifetime_us=taken.lifetime_us,
         )
 
+    def repeat(self, recipient: DeviceKey, taken: TakenBack, now: Now) -> None:
+        """Queue what a recipient had acknowledged and has lost: telemetry exactly as it was signed, in a REDIRECTED.
+
+        Somebody may have read it before it was lost, and tables know a message by its sequence number.
+        """
+        message = read_message(taken.message, verify=False)
+        content = message.body if message.type is MessageType.REDIRECTED else message.raw
+        if message.type is not MessageType.REDIRECTED and message.type not in BATCHES:
+            self.queue_returned(recipient, taken, now)
+            return
+        batches = replace(batches_of(read_message(content, verify=False)), whole=taken.whole)
+        self.queue(
+            *(recipient, MessageType.REDIRECTED, message.group_id, content, now, batches),
+            beyond=True,
+            lifetime_us=taken.lifetime_us,
+        )
+
     def redirect(
         self,
         recipient: DeviceKey,

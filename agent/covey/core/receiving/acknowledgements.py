@@ -124,7 +124,7 @@ class Acknowledgements:
             for first, last in _closed(lacking, imprints) if all(end in received for end in lacking) else ():
                 places = Place(span.base + first), Place(span.base + last)
                 for message in self._records.outbox.take_acknowledged(author, *places):
-                    self._queue.queue_returned(author, message, now)
+                    self._queue.repeat(author, message, now)
                     resent += 1
                 lost += self._records.outbox.lost_by_recipient(author, *places)
         if resent:

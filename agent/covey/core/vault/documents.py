@@ -83,6 +83,7 @@ __all__ = [
     "Tombstone",
     "VaultManifest",
     "entry_key",
+    "is_range",
     "is_segment",
     "last_of_segment_key",
     "manifest_key",
@@ -278,13 +279,18 @@ def seal_range(
     return SegmentRange(first, last, crypto.digest(b"covey/1 range", content), len(content)), content
 
 
+def is_range(named: SegmentRange, content: bytes) -> bool:
+    """Say whether these are the sealed bytes of the range that a manifest names; no key is needed."""
+    return len(content) == named.size and crypto.same(crypto.digest(b"covey/1 range", content), named.hash)
+
+
 def open_range(key: VaultKey, node: NodeId, named: SegmentRange, content: bytes) -> tuple[SegmentEntry, ...]:
     """Open a range that a manifest names.
 
     Raises:
         RemoteError: another range's bytes, tampered with, or malformed.
     """
-    if len(content) != named.size or not crypto.same(crypto.digest(b"covey/1 range", content), named.hash):
+    if not is_range(named, content):
         raise DecryptionError("the range does not match the manifest")
     binding = _range_binding(key.vault_id, node, named.first, named.last)
     plaintext = open_object(_RANGE_MAGIC, key, binding, content, MAXIMUM_VAULT_MANIFEST_BYTES)

@@ -12,6 +12,9 @@ VAULT_CONDITION = "vault takes nothing"
 RESTORED_CONDITION = "vault restored"
 """The condition that says how many messages a restored vault lacked, and when that was seen."""
 
+DAMAGED_CONDITION = "vault damaged"
+"""The condition that lists the positions of segments that are damaged or missing, as ranges; empty where none is."""
+
 HELD_BACK_CONDITION = "vault held back"
 """The condition that lists the devices whose share of the landing is used up, as hex keys; one may be cut off."""
 

@@ -296,10 +296,27 @@ class Landing:
             found.setdefault((DeviceKey(author), Incarnation(incarnation)), []).append((first, last))
         return found, not is_full or (oldest is not None and oldest <= number + 1)
 
+    def spans_of(self, first: int, last: int) -> dict[tuple[DeviceKey, Incarnation], list[Range]]:
+        """Return over which links the messages of the segments `first` to `last` came, as far as that is known."""
+        rows = self._database.run(
+            "SELECT author, incarnation, first, last FROM landed_span WHERE number BETWEEN ? AND ? "
+            "ORDER BY author, incarnation, first",
+            (first, last),
+        )
+        found: dict[tuple[DeviceKey, Incarnation], list[Range]] = {}
+        for author, incarnation, begin, end in rows:
+            found.setdefault((DeviceKey(author), Incarnation(incarnation)), []).append((begin, end))
+        return found
+
+    def reland_orders(self) -> None:
+        """Let orders, manifests and profiles land once more: a vault has lost some."""
+        for table in ("landed_orders", "landed_membership"):
+            self._database.run(f"DELETE FROM {table}")  # noqa: S608
+
     def replan(self) -> None:
         """Drop the plan and keep its messages; orders, manifests and profiles land once more."""
-        for table in ("landing_plan", "landed_orders", "landed_membership"):
-            self._database.run(f"DELETE FROM {table}")  # noqa: S608
+        self._database.run("DELETE FROM landing_plan")
+        self.reland_orders()
 
     def forget_spans_after(self, number: int) -> None:
         """Forget over which links the messages of the segments after a number came: others have taken their places."""
