@@ -58,6 +58,37 @@ def test_groups_at_a_glance_and_windows_of_devices(browser: Browser, fleet: Coll
         served.close()
 
 
+def test_the_address_names_the_devices_that_are_shown(browser: Browser, fleet: CollectedFleet) -> None:
+    served = serve_page(fleet.folder, "127.0.0.1:0", (None, None), None, None, _DAY_US, 0.2, lambda _: None)
+    page = browser.new_page()
+    shown = page.locator("#shown")
+    try:
+        page.goto(f"{served.link}#?state=offline&group={fleet.group_id}")
+        expect(shown).to_contain_text("10 of 1,101 devices")
+        expect(page.get_by_label("Show")).to_have_value("offline")
+        expect(page.get_by_label("Group")).to_have_value(fleet.group_id)
+        page.get_by_label("Group").select_option("")
+        expect(shown).to_contain_text("55 of 1,101 devices")
+        page.get_by_label("Find").fill("0000")
+        expect(shown).to_have_text("1 of 1,101 devices")
+        expect(page).to_have_url(f"{served.url}#?find=0000&state=offline")
+        page.reload()
+        expect(shown).to_have_text("1 of 1,101 devices")
+        page.locator("#devices a").first.press("Enter")
+        expect(page.locator("#name")).to_have_text("field-00007")
+        page.go_back()
+        expect(page.get_by_label("Find")).to_have_value("0000")
+        link = (
+            "counted({ what: 'and 52 more devices are away', hint: 'covey fleet --only offline' }).getAttribute('href')"
+        )
+        assert page.evaluate(link) == "#?state=offline"
+        page.evaluate("location.hash = '?state=no%20such'")
+        expect(shown).to_contain_text("1,101 of 1,101 devices")
+    finally:
+        page.close()
+        served.close()
+
+
 def test_devices_that_are_away_are_named_or_counted_while_this_one_listens(fleet: CollectedFleet) -> None:
     view = FleetView()
     with open_device(fleet.folder) as device:

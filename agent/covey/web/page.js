@@ -128,10 +128,19 @@ const severities = { urgent: "Urgent", warning: "Warning", notice: "Notice" };
 function trouble(each) {
   const one = made("li", undefined, each.severity);
   one.append(made("strong", severities[each.severity], "severity"), " ");
-  one.append(each.device ? linked(each.what, each.device) : each.what);
+  one.append(each.device ? linked(each.what, each.device) : counted(each));
   one.append(hint(each.hint));
   if (each.release && overview.acts) one.append(releaseButtons(overview.releases.find((other) => other.id === each.release)));
   return one;
+}
+
+// A problem that counts devices is a link to them.
+function counted(each) {
+  const [, condition] = /^covey fleet --only (\w+)$/.exec(each.hint) || [];
+  if (!condition) return each.what;
+  const link = made("a", each.what);
+  link.href = `#?${new URLSearchParams({ state: condition })}`;
+  return link;
 }
 
 // What changes something: a button that asks first, and says beside it what came of it.
@@ -326,7 +335,7 @@ function section(name, list, entries, draw) {
 
 // Groups to choose from; who has chosen one stays with it.
 function offerGroups(groups) {
-  const chosen = element("group").value, names = groups.map((each) => [each.group_id, `${titled(each)}: ${each.online} of ${each.members} online`]);
+  const chosen = chosenGroup(), names = groups.map((each) => [each.group_id, `${titled(each)}: ${each.online} of ${each.members} online`]);
   const texts = [["", "all groups"], ...names];
   element("of-group").hidden = groups.length < 2;
   if (JSON.stringify(texts) === element("group").dataset.texts) return;
@@ -337,6 +346,7 @@ function offerGroups(groups) {
     return one;
   }));
   element("group").value = chosen;
+  element("group").dataset.asked = "";
 }
 
 // Replace a list; the keyboard's focus stays on the same link or button.
@@ -411,7 +421,28 @@ function follow(query, show) {
   };
 }
 
-const followFleet = () => follow({ find: element("find").value, state: element("state").value, group: element("group").value, first }, showFleet);
+// What the list is narrowed to; it is in the address, so that a bookmark and the Back button show the same devices.
+const narrowing = () => ({ find: element("find").value, state: element("state").value, group: chosenGroup() });
+const chosenGroup = () => element("group").value || element("group").dataset.asked || "";
+
+function followFleet() {
+  const chosen = Object.entries(narrowing()).filter(([name, value]) => value && !(name === "state" && value === "all"));
+  const address = chosen.length ? `#?${new URLSearchParams(chosen)}` : "#";
+  if (location.hash !== (address === "#" ? "" : address)) history.replaceState(null, "", address);
+  follow({ ...narrowing(), first }, showFleet);
+}
+
+// Take the filter of an address, such as #?state=offline; an address without one keeps what a person has chosen.
+function narrow(address) {
+  if (!address.startsWith("?")) return;
+  const query = new URLSearchParams(address.slice(1)), state = query.get("state") || "all";
+  first = 0;
+  element("find").value = query.get("find") || "";
+  element("state").value = [...element("state").options].some((each) => each.value === state) ? state : "all";
+  const group = query.get("group") || "";
+  element("group").value = group;
+  element("group").dataset.asked = element("group").value === group ? "" : group; // what to choose from comes later
+}
 
 // A device is asked for anew when its row has changed; what its row does not tell, from time to time.
 function followDevice(key) {
@@ -661,7 +692,8 @@ async function refreshDevice(key) {
 }
 
 function route() {
-  const [key, course] = location.hash.slice(1).split("/", 2);
+  const address = location.hash.slice(1), [key, course] = address.startsWith("?") ? [""] : address.split("/", 2);
+  narrow(address);
   shownKey = course === undefined && key ? key : null;
   const ordered = key === "order" && course !== undefined;
   element("order").hidden = !ordered;
@@ -695,6 +727,7 @@ function leaf(place) {
 }
 
 element("filter").addEventListener("input", () => {
+  element("group").dataset.asked = "";
   clearTimeout(wordsTimer);
   wordsTimer = setTimeout(() => turnTo(0), 200);
 });
@@ -705,7 +738,8 @@ element("tiles").addEventListener("click", (event) => {
     allTiles = true;
     return showTiles(overview.groups);
   }
-  element("group").value = element("group").value === group ? "" : group;
+  element("group").value = chosenGroup() === group ? "" : group;
+  element("group").dataset.asked = "";
   turnTo(0);
 });
 element("before").addEventListener("click", () => leaf(Math.max(0, first - overview.devices.length)));
