@@ -10,6 +10,8 @@ again (`node_vault.py`); if that process has ended, this does:
     3. If that lists fewer than were published, nothing is written: the vault lacks more than its manifest.
     4. The new manifest is numbered beyond any that a reader can know, as after a restore (`restored_vault.py`).
     5. A kept manifest of another vault, or of an earlier incarnation, is no use: that state was restored.
+    6. Where none is kept, the torn one can only be the first, if this state has published none, still has its plan, and
+       the vault has no other segment of this node. Then all its messages are here, and an empty list is what was kept.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ def relisted(ring: KeyRing, identity: Identity, store: SqliteStore, objects: Obj
     Raises:
         StorageError: the vault cannot be read now.
     """
-    kept = _kept(ring, identity, store)
+    kept = _kept(ring, identity, store) or _nothing(ring, identity, store, objects)
     if kept is None:
         return None
     found = tuple(_later_segments(ring, identity, store, objects, kept))
@@ -61,6 +63,19 @@ def _kept(ring: KeyRing, identity: Identity, store: SqliteStore) -> VaultManifes
     except RemoteError:
         return None
     return kept if kept.incarnation == store.incarnations.present() else None
+
+
+def _nothing(ring: KeyRing, identity: Identity, store: SqliteStore, objects: ObjectStore) -> VaultManifest | None:
+    """Return the empty list that stands before the first manifest (rule 6), or None where the torn one was a later."""
+    plan, present = store.landing.plan(), store.incarnations.present()
+    if store.landing.manifest_floor() or plan is None or (plan.number, plan.incarnation) != (1, present):
+        return None
+    node = node_id(identity.signing_public)
+    planned = documents.segment_key(ring.vault_id, node, plan.number, present)
+    if any(key != planned for key in objects.keys(documents.segment_prefix(ring.vault_id, node))):
+        return None
+    own = identity.signing_public
+    return VaultManifest(ring.vault_id, own, present, 0, bytes(32), plan.created_at_us, (), ())
 
 
 def _later_segments(

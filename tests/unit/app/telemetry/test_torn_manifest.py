@@ -62,6 +62,49 @@ def test_a_torn_manifest_is_made_again(site: Site, monkeypatch: pytest.MonkeyPat
     assert site.landed_telemetry() == [b"one", b"two", b"three", b"four", b"five"]
 
 
+def _tear_first(site: Site, left: int) -> str:
+    """Have the power fail while the first manifest is put: the store has part of it; return its key."""
+    key = _manifest_key(site)
+    site.objects.refuses, site.objects.lies = (key,), True
+    _land(site, b"one")
+    site.objects.refuses, site.objects.lies = (), False
+    site.objects.content[key] = site.objects.content[key][:left]
+    return key
+
+
+@pytest.mark.parametrize("left", [0, 1, 40, 200])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_torn_first_manifest_is_made_again(site: Site, left: int, is_whole: bool) -> None:
+    _tear_first(site, left)
+    segment = documents.segment_key(KEY.vault_id, node_id(site.gate.key), 1, site.gate.store.incarnations.present())
+    if not is_whole:
+        site.objects.content[segment] = site.objects.content[segment][:50]
+    site.start()
+    assert "made again" in site.said[-1]
+    _land(site, b"two")
+    site.land()
+    after = site.manifest()
+    assert after is not None
+    assert after.manifest_seq > 2, "no reader takes it for one that it knows"
+    assert site.landed_telemetry() == [b"one", b"two"]
+
+
+def test_a_torn_manifest_is_no_first_one_where_the_vault_has_more_segments(site: Site) -> None:
+    key = _tear_first(site, 100)
+    other = documents.segment_key(KEY.vault_id, node_id(site.gate.key), 7, Incarnation(bytes(8)))
+    site.objects.content[other] = b"of a life that this state knows nothing of"
+    torn = dict(site.objects.content)
+    with pytest.raises(RemoteError):
+        site.start()
+    assert site.objects.content == torn
+    del site.objects.content[other]
+    with site.gate.store.transaction():
+        site.gate.store.incarnations.renew(Incarnation(bytes(8)))
+    with pytest.raises(RemoteError):
+        site.start()
+    assert site.objects.content[key] == torn[key]
+
+
 def test_a_reader_goes_on_where_it_was(site: Site) -> None:
     _land(site, b"one", b"two")
     node = node_id(site.gate.key).hex()
