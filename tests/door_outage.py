@@ -46,8 +46,9 @@ class Outage:
 
     def __init__(self, folder: Path, seed: int, entry: DoorEntry, now_us: int) -> None:
         self.folder, self._entry, self.now_us = folder, entry, now_us
+        self.door_name = entry.name
         folder.mkdir(exist_ok=True)
-        self.collector, self.other = Collector(folder / "vault", 1), None
+        self.collector = Collector(folder / "vault", 1)
         self.author = Author(self.collector, seed)
         self.last_hour = now_us // HOUR_US - 2
         self.first_hour = self.last_hour - HOURS + 1
@@ -95,6 +96,10 @@ class Outage:
         late.append(self._thinned(start_us + (end - 60) * _MINUTE_US))
         for message in (*late, *late[:3]):
             self._land(message, self.now_us)
+
+    def measures_more(self) -> None:
+        """Land one more late reading of the first hour."""
+        self._land(self._message(self.first_hour * HOUR_US, 25, 26), self.now_us)
 
     def _message(self, start_us: int, first: int, end: int) -> bytes:
         given = [

@@ -1,6 +1,6 @@
 """Home Assistant's WebSocket API, as far as a door uses it: what it answers was recorded from Home Assistant 2024.3.3.
 
-`tests/integration/test_home_assistant_history.py` puts the same questions to the real one.
+`tests/integration/test_door_history.py` puts the same questions to the real one.
 """
 
 from __future__ import annotations
