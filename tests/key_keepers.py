@@ -70,6 +70,10 @@ class SoftwareTpm:
                 Path(path).unlink(missing_ok=True)
         self._process = None
 
+    def take_ownership(self) -> None:
+        """Set a password for the owner, which Covey does not know."""
+        _done("tpm2_changeauth", "-Q", "-c", "owner", "somebody's")
+
     def clear(self) -> None:
         """Become another TPM: what the first one has sealed, no TPM opens any more."""
         self.cut_power()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.keys import systemd_seal
 from covey.adapters.state_folder import StateFolder
 from tests.integration.gateway import Gateway
 from tests.key_keepers import SoftwareTpm, holds
@@ -28,9 +29,11 @@ def tpm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SoftwareTpm
 @pytest.fixture
 def gateway(tpm: SoftwareTpm, tmp_path: Path) -> Iterator[Gateway]:
     """A device made on a machine with a TPM; nobody chose anything."""
+    before = (systemd_seal.STORE / systemd_seal.NAME).exists()
     made = Gateway(tmp_path, "gateway")
     yield made
     made.kill()
+    assert (systemd_seal.STORE / systemd_seal.NAME).exists() == before, "nothing of this machine's was touched"
 
 
 def _seed(state: Path) -> bytes:

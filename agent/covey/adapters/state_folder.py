@@ -38,7 +38,7 @@ from covey.adapters.content_files import ContentFiles, content_folder
 from covey.adapters.files import remove_durably, storage_errors
 from covey.adapters.keys.identity_file import (
     MAXIMUM_FILE_BYTES,
-    bound_file,
+    best_file,
     how_kept,
     plain_file,
     read_noise,
@@ -56,7 +56,6 @@ from covey.adapters.keys.key_file import (
 )
 from covey.adapters.keys.noise_key_file import NoiseKeyFile
 from covey.adapters.keys.passphrase import find_passphrase
-from covey.adapters.keys.seals import best_seal
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
@@ -361,8 +360,7 @@ class StateFolder:
 
     def _renew(self) -> None:
         self._remove_everything()
-        seal = best_seal()
-        self._new_identity(lambda seed: bound_file(seed, seal, None, bytearray) if seal else plain_file(seed))
+        self._new_identity(best_file)
         remove_durably(self._wiped_path)
 
     def _remove_everything(self) -> None:

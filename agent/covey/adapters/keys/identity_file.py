@@ -14,12 +14,13 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
+from covey.adapters.journal import report
 from covey.adapters.keys.passphrase import open_under_passphrase, seal_under_passphrase
-from covey.adapters.keys.seals import is_sealed, open_by_seal, seal_by, seal_name, seal_named
+from covey.adapters.keys.seals import best_seal, is_sealed, open_by_seal, seal_by, seal_name, seal_named
 from covey.core import crypto
 from covey.core.crypto import NoiseKey, Secret
 from covey.core.wire import cbor
-from covey.errors import ConfigurationError, RemoteError
+from covey.errors import ConfigurationError, RemoteError, TransientError
 from covey.limits.key import ARGON2_MEMORY_KIB, ARGON2_PASSES, RETIRED_NOISE_KEYS
 
 MAXIMUM_FILE_BYTES = 4096
@@ -48,6 +49,17 @@ def bound_file(seed: bytes, seal: str, module: Path | None, passphrase: Callable
         ConfigurationError: the seal cannot be used here, or does not open what it sealed.
     """
     return seal_by(seal, plain_file(seed), module, passphrase)
+
+
+def best_file(seed: bytes) -> bytes:
+    """Return `identity.key` for a new device: bound to this machine where that works, else in the clear."""
+    seal = best_seal()
+    if seal:
+        try:
+            return bound_file(seed, seal, None, bytearray)
+        except (ConfigurationError, TransientError) as error:  # a TPM with an owner's password, say
+            report("warning", f"this device's key stays in the clear: {error}")
+    return plain_file(seed)
 
 
 def how_kept(raw: bytes | bytearray) -> tuple[str, str]:

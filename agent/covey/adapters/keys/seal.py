@@ -34,5 +34,5 @@ class KeySeal:
     draw: Callable[[Path | None, PassphraseReader], tuple[Secret, bytes]]
     open: Callable[[bytes, PassphraseReader], Secret]
     about: Callable[[], str]
-    binds: Callable[[], bool]
-    """Whether a card without its machine does not open."""
+    protects: Callable[[], bool]
+    """Whether it works here, opens without a person, and does not open for a card without its machine."""

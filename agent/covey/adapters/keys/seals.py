@@ -45,11 +45,7 @@ def seal_named(name: str) -> KeySeal:
 
 def best_seal() -> str:
     """Return the seal that protects a stolen card and opens without a person, or "" where this machine has none."""
-    for name in ("tpm", "systemd"):
-        seal = seal_named(name)
-        if not seal.problem() and seal.binds():
-            return name
-    return ""
+    return next((name for name in SEALS if seal_named(name).protects()), "")
 
 
 def is_sealed(content: object) -> bool:

@@ -185,4 +185,9 @@ def _about() -> str:
     return "sealed by systemd with the host's key, which is on a disk, too: a thief of all disks has the key"
 
 
-SEAL = KeySeal(_problem, _draw, _open, _about, _binds)
+def _protects() -> bool:
+    """Say whether root has read a credential for this process that a TPM keeps: where no unit gets it, nobody can."""
+    return isinstance(_HELD.get(NAME), Secret) and _binds()
+
+
+SEAL = KeySeal(_problem, _draw, _open, _about, _protects)

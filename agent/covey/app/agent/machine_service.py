@@ -59,7 +59,7 @@ def done_as_owner_of_seal(folder: StateFolder, seal: str | None) -> int | None:
 
     if os.geteuid() == 0 and seal == "systemd":
         systemd_seal.prepare()
-    elif os.geteuid() == 0 and seal == "best":
+    elif os.geteuid() == 0 and seal == "best" and folder.path == SYSTEM_STATE:
         systemd_seal.prepare_if_bound()
     code = done_as_owner(folder)
     if code == 0 and seal not in {None, "best", "systemd"}:

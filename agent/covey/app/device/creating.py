@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.adapters.keys.identity_file import bound_file, plain_file, sealed_file
+from covey.adapters.keys.identity_file import best_file, bound_file, plain_file, sealed_file
 from covey.adapters.keys.passphrase import find_passphrase
 from covey.adapters.keys.seals import SEALS, best_seal
 from covey.app.device.device import open_device
 from covey.core.crypto import wipe
 from covey.core.ids import device_name, truncate_utf8
-from covey.errors import CoveyError
+from covey.errors import ConfigurationError, CoveyError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 
 if TYPE_CHECKING:
@@ -55,15 +55,16 @@ class KeyProtection:
         Raises:
             ConfigurationError: it cannot be kept that way here.
         """
-        seal = (best_seal() or "none") if self.seal == "best" else self.seal
-        if seal == "none":
+        if self.seal == "best":
+            return best_file(seed)
+        if self.seal == "none":
             return plain_file(seed)
-        if seal == "passphrase":
+        if self.seal == "passphrase":
             typed = find_passphrase(self.secret_file, twice=True)
             sealed = sealed_file(seed, typed)
             wipe(typed)
             return sealed
-        return bound_file(seed, seal, self.module, lambda: find_passphrase(self.secret_file))
+        return bound_file(seed, self.seal, self.module, lambda: find_passphrase(self.secret_file))
 
 
 def keep_key(folder: StateFolder, kept: KeyProtection) -> tuple[str, str]:
@@ -75,6 +76,14 @@ def keep_key(folder: StateFolder, kept: KeyProtection) -> tuple[str, str]:
         ConfigurationError: the key does not open, or cannot be kept that way; then nothing has changed.
         StorageError: the disk refused.
     """
+    if kept.seal == "best":
+        seal = best_seal()
+        if not seal:
+            raise ConfigurationError(
+                "this machine has no TPM that can keep the key",
+                hint="'covey key seal tpm' says why; the key stays as it is",
+            )
+        kept = replace(kept, seal=seal)
     folder.keep_seed(kept.file)
     return folder.how_seed_is_kept()
 

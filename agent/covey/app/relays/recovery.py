@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import open_regular, replace_durably, storage_errors
-from covey.adapters.keys.identity_file import how_kept, plain_file, read_seed
+from covey.adapters.keys.identity_file import best_file, how_kept, plain_file, read_seed
 from covey.adapters.keys.key_file import private_folder, write_secret
 from covey.adapters.keys.recovery_file import (
     RECOVERED_FILES,
@@ -31,7 +31,6 @@ from covey.adapters.keys.recovery_file import (
     recovery_passphrase,
 )
 from covey.adapters.own_addresses import own_addresses
-from covey.app.device.creating import KeyProtection
 from covey.app.device.device import open_device
 from covey.app.relays.serving_relay import prepare_relay, relay_url, served
 from covey.core.crypto import wipe
@@ -135,7 +134,7 @@ def _kept_here(identity_file: bytes) -> bytes:
     if how_kept(identity_file)[0] != "none":
         return identity_file
     seed = read_seed(identity_file, Path(_IDENTITY), bytearray)
-    kept = KeyProtection().file(seed.reveal())
+    kept = best_file(seed.reveal())
     seed.wipe()
     return kept
 

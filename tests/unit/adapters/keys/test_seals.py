@@ -137,6 +137,8 @@ def test_systemd_with_the_hosts_key_alone_claims_nothing(store: Path) -> None:
 
 def test_systemd_with_a_tpm(store: Path, tpm: SoftwareTpm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TPM2TOOLS_TCTI")  # what this machine has no programs for
+    assert best_seal() == "", "nobody has to find a credential in /etc for a device of their own"
+    systemd_seal.prepare_if_bound()  # as root does for the packaged agent
     assert best_seal() == "systemd"
     raw = bound_file(_SEED, "systemd", None, _nobody)
     assert how_kept(raw) == ("systemd", "sealed by systemd with this machine's TPM")
@@ -149,7 +151,9 @@ def test_systemd_with_a_tpm(store: Path, tpm: SoftwareTpm, monkeypatch: pytest.M
     with pytest.raises(TransientError, match="systemd-creds does not open") as caught:
         read_seed(raw, _WHERE, _nobody)
     assert "covey hub adopt" in caught.value.hint
+    assert best_seal() == ""
     systemd_seal.prepare_if_bound()  # as root does for a new device on this machine
+    assert best_seal() == "systemd"
     assert read_seed(bound_file(_SEED, "systemd", None, _nobody), _WHERE, _nobody).reveal() == _SEED
 
 
@@ -259,6 +263,29 @@ def test_the_best_is_a_tpm_and_without_one_none(
     assert how_kept(KeyProtection().file(_SEED)) == how_kept(plain_file(_SEED))
     make_tpm()
     assert how_kept(KeyProtection().file(_SEED))[0] == "tpm"
+
+
+def test_a_tpm_that_refuses_leaves_a_new_device_in_the_clear_and_an_old_key_as_it_is(
+    device: StateFolder, tpm: SoftwareTpm, capfd: pytest.CaptureFixture[str]
+) -> None:
+    keep_key(device, KeyProtection("tpm"))
+    sealed = (device.path / "identity.key").read_bytes()
+    tpm.take_ownership()
+    assert how_kept(KeyProtection().file(_SEED))[0] == "none"
+    assert "this device's key stays in the clear: this machine's TPM does not" in capfd.readouterr().err
+    with pytest.raises(TransientError):
+        keep_key(device, KeyProtection("best"))
+    assert (device.path / "identity.key").read_bytes() == sealed
+
+
+def test_without_a_tpm_the_best_never_opens_what_a_passphrase_keeps(
+    device: StateFolder, token: SoftwareToken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TPM2TOOLS_TCTI", raising=False)
+    keep_key(device, KeyProtection("passphrase", secret_file=token.pin_file))
+    with pytest.raises(ConfigurationError, match="no TPM that can keep the key"):
+        keep_key(device, KeyProtection())
+    assert device.how_seed_is_kept()[0] == "passphrase"
 
 
 @pytest.fixture
