@@ -5,7 +5,7 @@ This module reads. `membership.py` decides changes, and applies them here by `ho
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from covey.core import crypto
@@ -44,18 +44,29 @@ class Groups:
 
     def refresh(self) -> None:
         """Take up what another process wrote."""
-        rows: dict[GroupId, dict[ManifestHash, bytes]] = {}
-        for group_id, manifest_hash, raw in self._records.groups.manifests():
-            rows.setdefault(group_id, {})[manifest_hash] = raw
-        for group_id in self._groups.keys() - rows.keys():
+        stored: dict[GroupId, list[ManifestHash]] = {}
+        for group_id, manifest_hash in self._records.groups.manifest_hashes():
+            stored.setdefault(group_id, []).append(manifest_hash)
+        for group_id in self._groups.keys() - stored.keys():
             del self._groups[group_id]
-        for group_id, stored in rows.items():
-            trust = self._groups.get(group_id)
-            if trust is None or not all(trust.holds(manifest_hash) for manifest_hash in stored):
-                rebuilt = replayed(group_id, [read_manifest(raw, verify=False) for raw in stored.values()])
-                assert rebuilt is not None, "what is stored was accepted"
-                self._groups[group_id] = rebuilt
+        changed = {group_id for group_id, hashes in stored.items() if not self._holds(group_id, hashes)}
+        if changed:  # manifests of large groups are megabytes, and other processes mostly write something else
+            self._rebuild(changed)
         self.readdress()
+
+    def _holds(self, group_id: GroupId, hashes: Iterable[ManifestHash]) -> bool:
+        trust = self._groups.get(group_id)
+        return trust is not None and all(map(trust.holds, hashes))
+
+    def _rebuild(self, changed: Collection[GroupId]) -> None:
+        rows: dict[GroupId, list[bytes]] = {}
+        for group_id, _, raw in self._records.groups.manifests():
+            if group_id in changed:
+                rows.setdefault(group_id, []).append(raw)
+        for group_id, raws in rows.items():
+            rebuilt = replayed(group_id, [read_manifest(raw, verify=False) for raw in raws])
+            assert rebuilt is not None, "what is stored was accepted"
+            self._groups[group_id] = rebuilt
 
     def __len__(self) -> int:
         return len(self._groups)

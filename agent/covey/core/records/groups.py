@@ -49,6 +49,9 @@ class GroupRecords(Protocol):
     def manifests(self) -> list[tuple[GroupId, ManifestHash, bytes]]:
         """Return (group_id, hash, manifest) of what is not settled or was settled last, by group, version and hash."""
 
+    def manifest_hashes(self) -> list[tuple[GroupId, ManifestHash]]:
+        """Return (group_id, hash) of what `manifests` returns."""
+
     def settle_manifests(self, group_id: GroupId, version: int) -> None:
         """Note that everything below a version is followed by everything else."""
 

@@ -112,6 +112,10 @@ class GroupTables:
             raise DamagedStateError("a group manifest in the state database is damaged")
         return rows
 
+    def manifest_hashes(self) -> list[tuple[GroupId, ManifestHash]]:
+        """Return (group_id, hash) of what `manifests` returns, without reading the manifests."""
+        return self._database.run("SELECT group_id, hash FROM group_manifest WHERE state = ?", (_OPEN,))
+
     def manifests_from(self, group_id: GroupId, version: int, most: int = -1, after: int = 0) -> list[bytes]:
         """Return the first accepted manifests of a group from a version on, by version and hash; -1: every one.
 

@@ -11,6 +11,7 @@ import pytest
 
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
+from covey.core.group.manifest import manifest_hash
 from covey.core.ids import INCARNATION_BYTES, EpochId, GroupId, Incarnation, LinkSeq, ManifestHash
 from covey.core.wire.message import Message, MessageType, read_message, write_message
 from covey.limits.group import (
@@ -39,6 +40,16 @@ def _vote(author: Identity, number: int) -> Message:
         author, MessageType.GROUP_VOTE, me, _GROUP, _INCARNATION, number, LinkSeq(number), 1, b"comes too early"
     )
     return read_message(raw, verify=False)
+
+
+def test_the_hashes_of_open_manifests_are_there_without_the_manifests(store: SqliteStore) -> None:
+    with store.transaction():
+        for version in (1, 2, 3):
+            store.groups.save_manifest(_GROUP, manifest_hash(bytes([version])), version, bytes([version]), 1)
+        store.groups.settle_manifests(_GROUP, 2)
+    named = [(group_id, each) for group_id, each, _ in store.groups.manifests()]
+    assert named
+    assert sorted(store.groups.manifest_hashes()) == sorted(named)
 
 
 def test_early_messages_are_bounded_by_author_and_in_total(store: SqliteStore) -> None:
