@@ -94,7 +94,7 @@ BATCHES = frozenset({MessageType.TELEMETRY, MessageType.SUMMARY})
 """Readings, or what takes their place: what collectors land under numbers of batches, and what may be redirected."""
 
 _EITHER = frozenset({MessageType.FORWARD})
-_KNOWN = frozenset(MessageType)
+_KNOWN = {int(each): each for each in MessageType}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def read_message(
         raise MalformedError(f"message version {version}: a newer Covey?")
     if not newer and kind not in _KNOWN:
         newer = f"messages of type {kind:#04x} are unknown to this Covey: a newer one knows them"
-    message_type = UNKNOWN_TYPE if newer else MessageType(kind)
+    message_type = UNKNOWN_TYPE if newer else _KNOWN[kind]
     either = bool(newer) or message_type in _EITHER
     unsequenced = link_seq == 0 if either else message_type in _UNSEQUENCED
     if (seq == 0) != (link_seq == 0) or (link_seq == 0) != unsequenced:
