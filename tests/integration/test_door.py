@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from tests.collected_fleet import CollectedFleet
+from tests.house_api import TOKEN, house_api
+from tests.house_broker import HouseBroker
 from tests.receiver import Receiver, receiver
 from tests.waiting import wait_until
 
@@ -106,6 +109,54 @@ def test_a_door_that_is_down_holds_up_no_other(tmp_path: Path) -> None:
             assert "2 doors forwarding: cloud, metrics" in hub.covey("check", "--offline").stdout
         finally:
             hub.kill()
+
+
+def test_late_readings_wait_without_holding_up_current_ones_and_are_imported(tmp_path: Path) -> None:
+    house = HouseBroker(tmp_path)
+    try:
+        with house_api() as (api, url):
+            hub = CollectedFleet(tmp_path, 3, rounds=8).hub
+            path = hub.state / "config.toml"
+            path.write_text(
+                f'{path.read_text()}\n[[door]]\nname = "home"\nkind = "home-assistant"\nurl = "{house.url}"\n'
+                f'password_file = "{house.password_file}"\nstart = "all"\ninterval_seconds = 0.1\n'
+                f'history_url = "{url}"\ntoken_file = "home.token"\n'
+            )
+            token = hub.state / "home.token"
+            token.touch(0o600)
+            token.write_text("wrong")
+            (status,) = hub.json("door", "status")
+            assert (status["begun_at_us"], status["history"]) == (None, None)
+            assert "home: 127.0.0.1 refuses the token" in hub.covey("door", "test").stdout
+            hub.start("door", "run")
+            wait_until(lambda: hub.json("door", "status")[0]["messages"] == 24, "all readings are sent")
+            wait_until(lambda: hub.json("door", "status")[0]["history"]["attempts"] > 1, "the import is refused")
+            (status,) = hub.json("door", "status")
+            assert (status["error"], status["history"]["hours"]) == ("", 0)
+            assert status["history"]["waiting"] > 0
+            assert "refuses the token" in hub.ok("door", "status")
+            assert (
+                "home imports no late readings: 127.0.0.1 refuses the token" in hub.covey("check", "--offline").stdout
+            )
+            hub.kill()
+            configs = [json.loads(text) for topic, text in house.retained().items() if topic.endswith("/config")]
+            api.entities = {each["unique_id"]: f"sensor.s{place}" for place, each in enumerate(configs)}
+            token.write_text(TOKEN)
+            assert hub.ok("door", "test") == "home: accepted\n"
+            hub.start("door", "run")
+            ended = (time.time_ns() // 1_000_000_000 - 900) // 3_600
+
+            def imported() -> int:
+                return int(hub.json("door", "status")[0]["history"]["hours"])
+
+            wait_until(lambda: imported() and not hub.json("door", "status")[0]["history"]["attempts"], "it imports")
+            hub.kill()
+            assert len(api.rows) == imported()
+            assert {hour for _, hour in api.rows} <= {ended - 3, ended - 2, ended - 1, ended}
+            assert f"home: late readings: {imported()} hours imported, last" in hub.ok("door", "status")
+            assert TOKEN not in hub.log.read_text() + hub.ok("door", "status") + hub.ok("door", "list")
+    finally:
+        house.broker.stop()
 
 
 def test_a_person_tries_a_door_and_is_helped(tmp_path: Path) -> None:

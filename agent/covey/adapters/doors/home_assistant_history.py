@@ -217,6 +217,8 @@ def _import(connected: _Connected, hours: list[DueHour], claim: Callable[[list[D
     if not recorder["recording"] or recorder["migration_in_progress"]:
         raise DoorError("Home Assistant does not record now")
     found = ImportedHours()
+    if not hours:
+        return found
     series = _series(connected, hours, found)
     _leave_parts(connected, series, found, claim)
     new_form = takes_new_form(connected.version)
@@ -236,12 +238,9 @@ def _series(connected: _Connected, hours: list[DueHour], found: ImportedHours) -
         for each in connected.ask({"type": "config/entity_registry/list"})
         if each["platform"] == "mqtt" and each["unique_id"] in wanted and each["disabled_by"] is None
     }
-    metadata = {
-        each["statistic_id"]: each["statistics_unit_of_measurement"] or ""
-        for each in connected.ask(
-            {"type": "recorder/get_statistics_metadata", "statistic_ids": sorted(entities.values())}
-        )
-    }
+    command = {"type": "recorder/get_statistics_metadata", "statistic_ids": sorted(entities.values())}
+    known = connected.ask(command) if entities else []  # of no entity it would tell all
+    metadata = {each["statistic_id"]: each["statistics_unit_of_measurement"] or "" for each in known}
     series = dict[str, _Series]()
     missing, foreign = set[str](), set[str]()
     for due in hours:

@@ -59,7 +59,9 @@ class LateImport(Protocol):
     """Where hours with late readings go, of a door whose receiver records the rest by itself."""
 
     def send(self, hours: Iterable[DueHour], claim: Callable[[list[DueHour]], None]) -> ImportedHours:
-        """Import hours. `claim` is called with those parts of which the receiver has nothing, before they go.
+        """Import hours; without any, only try the connection.
+
+        `claim` is called with those parts of which the receiver has nothing, before they go.
 
         Raises:
             DoorError: nothing was imported.

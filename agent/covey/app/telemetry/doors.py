@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from covey.adapters.doors.kinds import open_door, open_history
@@ -154,7 +153,7 @@ def door_statuses(folder: StateFolder, *, named: bool = True) -> list[DoorStatus
         file.close()
 
 
-_NOT_BEGUN: tuple[Any, ...] = (None, 0, 0, None, 0, 0, None, "", 0, (), MappingProxyType({}))
+_NOT_BEGUN: tuple[Any, ...] = (None, 0, 0, None, 0, 0, None, "", 0, (), {})
 
 
 def _writers(folder: StateFolder) -> dict[str, VaultWriter]:
@@ -217,6 +216,8 @@ def doors_run(folder: StateFolder) -> bool:
 def try_doors(folder: StateFolder, name: str | None) -> list[DoorTrial]:
     """Send a batch of one reading, `covey-test`, to each door or to one, and return the results.
 
+    Of a door that imports late readings, that connection is tried, too; nothing is imported.
+
     Raises:
         ConfigurationError: there is none, or an entry is wrong.
         UsageError: there is none of that name.
@@ -255,6 +256,9 @@ def _sent(entry: DoorEntry, folder: StateFolder, batch: DoorBatch) -> str:
             door.send(batch)
         finally:
             door.close()
+        history = open_history(entry, folder.path)
+        if history is not None:
+            history.send((), lambda _: None)
     except CoveyError as error:
         return str(error)
     return ""
