@@ -222,6 +222,7 @@ class SensorsConfig:
     """[sensors]: the machine's own sensors."""
 
     enabled: bool = _setting(True, "sample this machine's load, memory, disk, network and temperatures", False)
+    packages: bool = _setting(False, "report the installed packages when they change, for 'covey fleet --has'", True)
     interval_seconds: float = _setting(10.0, "time between two samples", 60.0, "s", 0.1, 86_400)
 
 

@@ -62,3 +62,16 @@ noise, which every relay takes; a Pi makes one in a tenth of a second."""
 
 MAXIMUM_RECEIPT_BYTES = 2 * KIB
 """A receipt of one reading: it fits in a QR code of 2,953 bytes, and an e-mail or a form field takes it."""
+
+MAXIMUM_INVENTORY_BYTES = 64 * KIB
+"""The deflated list of a device's packages: 900 packages take 8 KiB, so ten thousand fit, and a hub keeps one of each
+device."""
+
+MAXIMUM_INVENTORY_TEXT_BYTES = MIB
+"""The same, inflated: 26 bytes for each package."""
+
+PACKAGES_LOOK_US = 600_000_000
+"""Between two looks whether the list of installed packages has changed: one `stat`."""
+
+PACKAGES_REPEATED_US = 30 * 86_400_000_000
+"""After so long an unchanged list is sent once more: a hub that was restored from a backup may lack it."""

@@ -32,6 +32,7 @@ from covey.adapters.sqlite.file.reserved_space import ReservedSpace
 from covey.adapters.sqlite.history.catching_up import CatchingUp
 from covey.adapters.sqlite.history.forgotten import ForgottenOperations
 from covey.adapters.sqlite.history.operations import Announcements, OperationTables
+from covey.adapters.sqlite.inventories import Inventories
 from covey.adapters.sqlite.link.imprints import ImprintTable
 from covey.adapters.sqlite.link.inbox import Inbox
 from covey.adapters.sqlite.link.incarnations import Incarnations
@@ -161,6 +162,7 @@ class SqliteStore:
         database = self.database
         self.counters = Counters(database)
         self.conditions = Conditions(database)
+        self.inventories = Inventories(database)
         self.sensor_positions = SensorPositions(database)
         self.device = DeviceRow(database)
         self.quarantine = Quarantine(database)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covey.app.boards.bridge_role import board_roles
-from covey.app.telemetry.sensor_roles import attached_sensor_roles, sensor_roles
+from covey.app.telemetry.sensor_roles import attached_sensor_roles, package_roles, sensor_roles
 
 if TYPE_CHECKING:
     from covey.app.device.device import Device
@@ -18,7 +18,12 @@ def configured_roles(device: Device, *, sensors: bool = True, serves_mailbox: bo
     Raises:
         ConfigurationError: a setting that cannot be used.
     """
-    roles = [*(sensor_roles(device) if sensors else []), *attached_sensor_roles(device), *board_roles(device)]
+    roles = [
+        *(sensor_roles(device) if sensors else []),
+        *package_roles(device),
+        *attached_sensor_roles(device),
+        *board_roles(device),
+    ]
     roles += nearby_roles(device)
     mailbox = device.config.mailbox
     if mailbox.serve or serves_mailbox or mailbox.wake:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from covey.app.telemetry.landed_memberships import LandedMemberships
 from covey.app.telemetry.node_keys import NodeKeys
 from covey.app.telemetry.node_vault import NodeVault
+from covey.app.telemetry.package_report import keep_inventories
 from covey.app.telemetry.recall import recall
 from covey.app.telemetry.restored_vault import is_to_continue, stand_for_lost, take_back
 from covey.core.crypto import NONCE_BYTES, Identity
@@ -293,6 +294,7 @@ class Collector:
         assert self._vault.manifest is not None
         with self._store.transaction():
             self._store.landing.finish(plan, self._vault.manifest.manifest_seq)
+            keep_inventories(self._store, node, messages)
             for message in messages:
                 if message.recipient is not None and message.place is not None:
                     node.telemetry.pushed(message.recipient, message.place)

@@ -94,6 +94,17 @@ def sensor_roles(device: Device) -> list[AgentRole]:
     return [role]
 
 
+def package_roles(device: Device) -> list[AgentRole]:
+    """Return the role that reports installed packages where the configuration wants it; mostly none."""
+    if not device.config.sensors.packages:
+        return []
+    from covey.adapters.sensors.packages import InstalledPackages
+    from covey.app.telemetry.package_report import PackageReport
+    from covey.app.telemetry.publisher import Outflow, device_publisher
+
+    return [PackageReport(InstalledPackages(), Outflow(device_publisher(device), report), device.store, report)]
+
+
 def attached_sensor_roles(device: Device) -> list[AgentRole]:
     """Return the role of the sensors that the configuration names; mostly none, and nothing of it is loaded.
 

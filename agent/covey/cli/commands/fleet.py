@@ -13,6 +13,7 @@ from covey.app.documents import to_json
 from covey.app.fleet import device_story, fleet
 from covey.app.fleet.devices import SELF
 from covey.app.fleet.fleet import KINDS
+from covey.app.fleet.packages import find_packages
 from covey.app.fleet.troubles import lost_in_words
 from covey.app.groups.groups import pick_device
 from covey.app.telemetry.human_units import reading_text
@@ -61,6 +62,8 @@ _ORDERS_HEAD = ("order", "given", "by", "state", "results", "what")
 _RELEASES_HEAD = ("release", "started", "by", "state", "devices", "what")
 _FILES_HEAD = ("file", "offered", "by", "size", "here", "name")
 _VALUES_HEAD = ("series", "value", "age", "clock", "alarm")
+_PACKAGES_HEAD = ("device", "label", "package", "version", "reported")
+_NAMED = 8
 _LONGEST_US = 3_650 * 86_400_000_000
 _NO_VAULT = "no last values: this device has no vault key; run 'covey fleet' on a collector"
 _TEXT = 40
@@ -90,6 +93,7 @@ def add_arguments(parser: Parser) -> None:
         metavar="N",
         help=f"list at most N devices (default: {_DEVICES}; all with --only, --find or --json)",
     )
+    parser.add_argument("--has", metavar="PACKAGE", help="list devices with a package: NAME, or 'NAME<VERSION'")
     parser.add_argument("--since", metavar="TIME", default="1d", help="how far to look back in the vault (default: 1d)")
     parser.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
     parser.add_argument("--watch", action="store_true", help="keep updating the screen (q to stop)")
@@ -107,9 +111,15 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--only, --find and --limit list devices; they cannot be used with one device")
     if options.limit is not None and options.limit < 0:
         raise UsageError("--limit must be 0 or more")
+    if options.has is not None and (
+        options.device or options.only or options.find or options.limit is not None or options.watch
+    ):
+        raise UsageError("--has can be used with --json alone")
     interval_s = read_interval(options.interval)
     if options.watch and options.json:
         raise UsageError("--watch and --json exclude each other")
+    if options.has is not None:
+        return _has(options)
     view = fleet.FleetView()
     if options.watch:
         watch(lambda: _lines(_look(options, view)), interval_s, "covey fleet")
@@ -124,6 +134,34 @@ def run(options: argparse.Namespace) -> int:
         print_json({**to_json(found.found.device), **more})
     else:
         print_json_with(to_json(found.fleet), "devices", map(to_json, found.devices(values=True)))
+    return 0
+
+
+def _has(options: argparse.Namespace) -> int:
+    with open_device(options) as device:
+        found = find_packages(device, options.has)
+    if options.json:
+        print_json(to_json(found))
+        return 0
+    rows = [
+        [
+            each.device,
+            printable(each.label),
+            printable(each.name),
+            printable(each.version),
+            duration(each.reported_seconds),
+        ]
+        for each in found.packages
+    ]
+    if rows:
+        print("\n".join(table_lines(_PACKAGES_HEAD, rows)))
+    else:
+        print(f"none of {count(found.devices, 'device')} has {printable(options.has)}")
+    if found.unknown:
+        named = ", ".join(printable(each) for each in found.unknown[:_NAMED])
+        more = ", ..." if len(found.unknown) > _NAMED else ""
+        print(f"{count(len(found.unknown), 'device')} did not report packages: {named}{more}")
+        print("hint: run there: covey config set sensors.packages true")
     return 0
 
 

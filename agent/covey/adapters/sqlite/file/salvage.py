@@ -36,6 +36,7 @@ from covey.core.group.manifest import read_manifest, secret_id
 from covey.core.history.operation import read_operation
 from covey.core.ids import KEY_BYTES, Incarnation
 from covey.core.settings.states import SettingReport
+from covey.core.telemetry.packages import unpacked
 from covey.core.vault.landed_records import RecordKind, record_kind, verify_record
 from covey.core.wire.message import read_message
 from covey.errors import CoveyError, MalformedError, StorageError
@@ -217,6 +218,10 @@ def _sound_address(row: Row) -> None:
         raise MalformedError("not keys")
 
 
+def _sound_inventory(row: Row) -> None:
+    unpacked(row["content"])
+
+
 def _anything(_: Row) -> None:
     """Take a row that nothing but its shape speaks for."""
 
@@ -272,6 +277,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "counter": (("name",), _anything),
     "condition": (("name",), _anything),
     "sensor_position": (("name",), _anything),
+    "inventory": (("author",), _sound_inventory),
     "received": (("author", "incarnation"), _sound_received),
     "resumed": (("author", "incarnation"), _sound_resumed),
     "imprint": (("author", "incarnation", "block"), _anything),

@@ -328,6 +328,14 @@ CREATE TABLE landed_span (
     PRIMARY KEY (number, author, incarnation, first)
 ) STRICT, WITHOUT ROWID;
 
+-- The newest list of packages of each device, packed: see core/telemetry/packages.py.
+CREATE TABLE inventory (
+    author            BLOB    PRIMARY KEY,
+    seq               INTEGER NOT NULL,
+    received_at       INTEGER NOT NULL,
+    content           BLOB    NOT NULL
+) STRICT;
+
 -- How far each group's orders have been landed. A lost row lands them again; readers keep one.
 CREATE TABLE landed_orders (
     group_id          BLOB    PRIMARY KEY,
