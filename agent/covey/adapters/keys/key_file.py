@@ -97,7 +97,7 @@ def read_secret_twice(path: Path, maximum: int) -> list[bytearray]:
     try:
         found.append(read_secret(path, maximum))
     except (ConfigurationError, StorageError) as error:
-        is_lost = isinstance(error, StorageError) or not path.exists()
+        is_lost = isinstance(error, StorageError) or not path.exists() or _is_too_long(path, maximum)
         if not (is_lost and copy.exists()):
             raise
         return [read_secret(copy, maximum)]
@@ -108,6 +108,12 @@ def read_secret_twice(path: Path, maximum: int) -> list[bytearray]:
         else:
             wipe(second)
     return found
+
+
+def _is_too_long(path: Path, maximum: int) -> bool:
+    with suppress(OSError):
+        return path.is_file() and path.stat().st_size > maximum
+    return False
 
 
 def mend_secret(path: Path, right: bytes | bytearray, found: Sequence[bytes | bytearray]) -> None:

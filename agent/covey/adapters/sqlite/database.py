@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -264,10 +265,17 @@ def _refusal_of_disk(code: int, error: Exception) -> StorageError:
     )
 
 
+_of_schema = re.compile(
+    "no such (column|table|index)|malformed database schema|has no column|has [0-9]+ columns"
+).search
+"""What SQLite says of our statements where the page with the schema is damaged."""
+
+
 def _translation(error: Exception) -> CoveyError:
     code = getattr(error, "sqlite_errorcode", 0)
     unreadable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode")
-    if unreadable or code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+    lacks = code & 0xFF == sqlite3.SQLITE_ERROR and _of_schema(str(error)) is not None
+    if unreadable or lacks or code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return DamagedStateError(f"the state database is damaged: {error}")
     if is_of_full_disk(error):
         return DiskFullError(

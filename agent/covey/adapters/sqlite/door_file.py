@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ from types import MappingProxyType
 from covey.adapters.files import remove_durably
 from covey.adapters.sqlite.database import Database, translated
 from covey.adapters.sqlite.door_hours import TABLES, DoorHours
+from covey.core import crypto
 from covey.core.telemetry.door_hours import MessageHours
 from covey.core.telemetry.doors import DoorGap, LandedPosition, Plan
 from covey.core.telemetry.drops import Drop
@@ -41,11 +43,12 @@ CREATE TABLE IF NOT EXISTS door (
     behind INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TABLE IF NOT EXISTS place (
-    door TEXT NOT NULL, node TEXT NOT NULL, number INTEGER NOT NULL, within INTEGER NOT NULL, PRIMARY KEY (door, node)
+    door TEXT NOT NULL, node TEXT NOT NULL, number INTEGER NOT NULL, within INTEGER NOT NULL, digest BLOB NOT NULL,
+    PRIMARY KEY (door, node)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS plan (
     door TEXT PRIMARY KEY, node TEXT NOT NULL, first INTEGER NOT NULL, first_within INTEGER NOT NULL,
-    "end" INTEGER NOT NULL, end_within INTEGER NOT NULL
+    "end" INTEGER NOT NULL, end_within INTEGER NOT NULL, digest BLOB NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS gap (
     id INTEGER PRIMARY KEY, door TEXT NOT NULL, node TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
@@ -113,8 +116,11 @@ class DoorFile:
         self._database.connection.close()
 
     def is_sound(self) -> bool:
-        """Say whether it is what was written, as far as SQLite can tell."""
-        return self._database.run("PRAGMA quick_check(1)") == [("ok",)]
+        """Say whether it is what was written, as far as SQLite can tell, and all places and plans without a doubt."""
+        if self._database.run("PRAGMA quick_check(1)") != [("ok",)]:
+            return False
+        rows = [*self._database.run("SELECT * FROM place"), *self._database.run("SELECT * FROM plan")]
+        return all(_digest(*row) == digest for *row, digest in rows)
 
     def state(self, door: str) -> DoorState | None:
         """Return what is known of a door; None for one that has not begun."""
@@ -148,7 +154,8 @@ class DoorFile:
         """Keep a plan, in place of the one before; what is under way stays what it is."""
         with self._database.transaction():
             self._database.run(
-                "INSERT OR REPLACE INTO plan VALUES (?, ?, ?, ?, ?, ?)", (door, plan.node, *plan.first, *plan.end)
+                "INSERT OR REPLACE INTO plan VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (*(row := (door, plan.node, *plan.first, *plan.end)), _digest(*row)),
             )
 
     def taken(
@@ -226,7 +233,8 @@ class DoorFile:
         self._database.run("DELETE FROM plan WHERE door = ?", (door,))
 
     def _move(self, door: str, node: str, place: LandedPosition) -> None:
-        self._database.run("INSERT OR REPLACE INTO place VALUES (?, ?, ?, ?)", (door, node, *place))
+        row = door, node, *place
+        self._database.run("INSERT OR REPLACE INTO place VALUES (?, ?, ?, ?, ?)", (*row, _digest(*row)))
 
     def _note(self, door: str, passed: Iterable[DoorGap], now_us: int) -> None:
         for gap in passed:
@@ -248,17 +256,23 @@ class DoorFile:
         )
 
 
+def _digest(*row: str | int) -> bytes:
+    """Return what shows that a row is what was written: SQLite does not notice another number."""
+    return crypto.digest(b"covey/1 doorrow", json.dumps(row).encode())[:8]
+
+
 def set_aside(path: Path) -> Path | None:
     """Set a file aside that is not what was written, and return where it is; None for one that is sound."""
     if not path.exists():
         return None
     try:
-        file = DoorFile(path)
-        try:
-            if file.is_sound():
-                return None
-        finally:
-            file.close()
+        if path.stat().st_size or path.with_name(f"{path.name}-wal").exists():  # nobody writes an empty one
+            file = DoorFile(path)
+            try:
+                if file.is_sound():
+                    return None
+            finally:
+                file.close()
     except DamagedStateError:
         pass
     aside = path.with_name(f"{path.name}.damaged")

@@ -178,7 +178,7 @@ def test_a_damaged_key_file_is_restored_from_its_copy(tmp_path: Path, name: str)
     keys, path = folder.identity().keys, folder.path / name
     content = path.read_bytes()
     damaged = [content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :] for place in range(len(content))]
-    for each in (*damaged, b"", content[:9], bytes(len(content))):
+    for each in (*damaged, b"", content[:9], bytes(len(content)), bytes(8_192)):
         path.write_bytes(each)
         assert folder.identity().keys == keys
         assert path.read_bytes() == content

@@ -58,6 +58,8 @@ def test_a_damaged_file_is_set_aside_and_a_sound_one_is_not(tmp_path: Path) -> N
     assert set_aside(path) is None
     DoorFile(path).close()
     assert set_aside(path) is None
+    path.write_bytes(b"")
+    assert set_aside(path) == tmp_path / "doors.sqlite.damaged", "a new one would begin at the newest readings"
     path.write_bytes(b"no database" * 500)
     assert set_aside(path) == tmp_path / "doors.sqlite.damaged"
     assert not path.exists()
@@ -70,3 +72,20 @@ def test_a_newer_coveys_file_is_left_alone(tmp_path: Path) -> None:
     file.close()
     with pytest.raises(ConfigurationError, match="newer Covey"):
         DoorFile(path)
+
+
+def test_no_flipped_bit_gives_a_door_another_place(tmp_path: Path) -> None:
+    path = tmp_path / "doors.sqlite"
+    file = DoorFile(path)
+    file.begin("cloud", {"aa": 1_000_000, "bb": 7}, 1)
+    file.keep("cloud", Plan("aa", LandedPosition(1_000_001), LandedPosition(1_000_009, 3)))
+    file.close()
+    sound = path.read_bytes()
+    at = sound.index(b"cloudaa") + 7
+    for place in range(at, at + 8):
+        for bit in range(8):
+            path.write_bytes(sound[:place] + bytes([sound[place] ^ 1 << bit]) + sound[place + 1 :])
+            if set_aside(path) is None:
+                second = DoorFile(path)
+                assert (second.place("cloud", "aa"), second.place("cloud", "bb")) == ((1_000_001, 0), (8, 0))
+                second.close()

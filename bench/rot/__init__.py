@@ -1,0 +1,1 @@
+"""Damage any file of an agent, hub, vault or table, and judge what becomes of it."""
