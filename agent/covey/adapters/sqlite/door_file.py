@@ -12,8 +12,9 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -29,6 +30,7 @@ from covey.limits.doors import DOOR_LOSSES_KEPT
 
 _VERSION = 1
 _BUSY_S = 10.0
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS door (
     name TEXT PRIMARY KEY,
@@ -108,7 +110,6 @@ class DoorFile:
                 self.close()
                 raise ConfigurationError(f"a newer Covey wrote {path}", hint="upgrade Covey")
             connection.executescript(f"{_TABLES} {TABLES} PRAGMA user_version = {_VERSION};")
-
         self.hours = DoorHours(self._database)
 
     def close(self) -> None:
@@ -117,7 +118,7 @@ class DoorFile:
 
     def is_sound(self) -> bool:
         """Say whether it is what was written, as far as SQLite can tell, and all places and plans without a doubt."""
-        if self._database.run("PRAGMA quick_check(1)") != [("ok",)]:
+        if self._database.run("PRAGMA quick_check(1)") != [("ok",)] or self._database.run(_SCHEMA) != _sound_schema():
             return False
         rows = [*self._database.run("SELECT * FROM place"), *self._database.run("SELECT * FROM plan")]
         return all(_digest(*row) == digest for *row, digest in rows)
@@ -254,6 +255,14 @@ class DoorFile:
             " ORDER BY id DESC LIMIT 1 OFFSET ?2)",
             (door, DOOR_LOSSES_KEPT),
         )
+
+
+@cache
+def _sound_schema() -> list[tuple[str, ...]]:
+    """Return the schema of a new file: a damaged name would hide a table, or end who asks for a column."""
+    with closing(sqlite3.connect(":memory:")) as new:
+        new.executescript(f"{_TABLES} {TABLES}")
+        return new.execute(_SCHEMA).fetchall()
 
 
 def _digest(*row: str | int) -> bytes:

@@ -89,3 +89,16 @@ def test_no_flipped_bit_gives_a_door_another_place(tmp_path: Path) -> None:
                 second = DoorFile(path)
                 assert (second.place("cloud", "aa"), second.place("cloud", "bb")) == ((1_000_001, 0), (8, 0))
                 second.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(b"attempts INTEGER", b"attemptt INTEGER"), (b"TABLE gap", b"TABLE gbp")]
+)
+def test_a_damaged_name_of_the_schema_sets_the_file_aside(tmp_path: Path, before: bytes, after: bytes) -> None:
+    path = tmp_path / "doors.sqlite"
+    file = DoorFile(path)
+    file.begin("cloud", {"aa": 7}, 1)
+    file.close()
+    assert before in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(before, after))
+    assert set_aside(path) == tmp_path / "doors.sqlite.damaged"
