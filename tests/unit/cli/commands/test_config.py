@@ -36,6 +36,7 @@ def test_list_documents_every_setting(alone: Here) -> None:
         assert about.meaning in text
     assert [each["key"] for each in alone.json("config", "list", "vault")] == [
         "vault.location",
+        "vault.mirrors",
         "vault.segment_seconds",
     ]
 
