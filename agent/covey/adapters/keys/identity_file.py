@@ -16,7 +16,7 @@ from pathlib import Path
 
 from covey.adapters.journal import report
 from covey.adapters.keys.passphrase import open_under_passphrase, seal_under_passphrase
-from covey.adapters.keys.seals import best_seal, is_sealed, open_by_seal, seal_by, seal_name, seal_named
+from covey.adapters.keys.seals import best_seal, is_sealed, open_by_seal, seal_by, seal_of
 from covey.core import crypto
 from covey.core.crypto import NoiseKey, Secret
 from covey.core.wire import cbor
@@ -73,7 +73,7 @@ def how_kept(raw: bytes | bytearray) -> tuple[str, str]:
     """
     content = cbor.decode(bytes(raw), MAXIMUM_FILE_BYTES)
     if is_sealed(content):
-        return seal_name(content), seal_named(seal_name(content)).about()
+        return seal_of(content)
     if isinstance(content, list) and content[:1] == [_SEALED]:
         return "passphrase", "under a passphrase"
     return "none", "in the clear, for its owner only: a thief of the disk has it"

@@ -24,7 +24,7 @@ class KeySeal:
 
     `problem` returns why it cannot be used here, or nothing. `draw` returns a new key and the blob that opens it; its
     first argument is the token's module. `open` returns a blob's key. Both may ask for a PIN, which they wipe.
-    `about` says for people what a key is bound to.
+    `about` says for people what a blob is bound to.
 
     `draw` and `open` raise TransientError where the machine does not open it now, so that a service tries again, and
     ConfigurationError where trying again would not help.
@@ -33,6 +33,6 @@ class KeySeal:
     problem: Callable[[], str]
     draw: Callable[[Path | None, PassphraseReader], tuple[Secret, bytes]]
     open: Callable[[bytes, PassphraseReader], Secret]
-    about: Callable[[], str]
+    about: Callable[[bytes], str]
     protects: Callable[[], bool]
     """Whether it works here, opens without a person, and does not open for a card without its machine."""

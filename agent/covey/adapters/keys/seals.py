@@ -53,13 +53,15 @@ def is_sealed(content: object) -> bool:
     return isinstance(content, list) and content[:1] == [_FORM]
 
 
-def seal_name(content: object) -> str:
-    """Return the name of the seal of an item that `is_sealed`.
+def seal_of(content: object) -> tuple[str, str]:
+    """Return the name of the seal of an item that `is_sealed`, and for people what it is bound to.
 
     Raises:
         MalformedError: it has another form.
+        ConfigurationError: this Covey has no such seal.
     """
-    return str(_fields(content)[0][1])
+    (_, name, blob, _), _ = _fields(content)
+    return str(name), seal_named(str(name)).about(blob)
 
 
 def seal_by(name: str, plain: bytes, module: Path | None, passphrase: PassphraseReader) -> bytes:

@@ -34,8 +34,13 @@ _MAXIMUM_CREDENTIAL_BYTES = 8192
 _BY_HOST = bytes.fromhex("5a1c6a86df9d4096b1d5a65e0862f19a")
 """How a credential begins that the host's key alone opens (systemd: sd-id128 CRED_AES256_GCM_BY_HOST)."""
 
+_BOUND = b"tpm"
+
 _HELD: dict[str, Secret | TransientError] = {}
 """What root read before this process became the state's owner: the credential's key, or why it does not open."""
+
+_BLOB: dict[str, bytes] = {}
+"""And its blob."""
 
 
 def hold() -> None:
@@ -43,6 +48,7 @@ def hold() -> None:
     if (STORE / NAME).exists():
         try:
             _HELD[NAME] = _decrypted()
+            _BLOB[NAME] = _BOUND if _is_bound() else b""
         except TransientError as error:
             _HELD[NAME] = error
 
@@ -97,7 +103,7 @@ def _problem() -> str:
 def _draw(_: Path | None, __: PassphraseReader) -> tuple[Secret, bytes]:
     if os.geteuid() == 0:
         prepare()
-    return _key(), b""
+    return _key(), _BLOB.get(NAME, b"")
 
 
 def _open(_: bytes, __: PassphraseReader) -> Secret:
@@ -169,25 +175,25 @@ def _run(*words: str, given: bytes = b"") -> bytes:
     return result.stdout
 
 
-def _binds() -> bool:
-    """Say whether the credential, or one that would be made, needs more than the disk."""
+def _is_bound() -> bool:
+    """As root, say whether the credential needs more than the host's key."""
     try:
         with open_regular(STORE / NAME) as (descriptor, _):
             begin = base64.b64decode(os.read(descriptor, 24))[: len(_BY_HOST)]
     except (OSError, ValueError):
-        return _has_tpm()
+        return False
     return begin != _BY_HOST
 
 
-def _about() -> str:
-    if _binds():
+def _about(blob: bytes) -> str:
+    if blob == _BOUND:
         return "sealed by systemd with this machine's TPM"
     return "sealed by systemd with the host's key, which is on a disk, too: a thief of all disks has the key"
 
 
 def _protects() -> bool:
     """Say whether root has read a credential for this process that a TPM keeps: where no unit gets it, nobody can."""
-    return isinstance(_HELD.get(NAME), Secret) and _binds()
+    return isinstance(_HELD.get(NAME), Secret) and _BLOB[NAME] == _BOUND
 
 
 SEAL = KeySeal(_problem, _draw, _open, _about, _protects)

@@ -109,4 +109,4 @@ def _oaep(p11: Any) -> Any:
     return p11.RSAOAEPMechanism(p11.CKM_SHA_1, p11.CKG_MGF1_SHA1)
 
 
-SEAL = KeySeal(_problem, _draw, _open, lambda: "sealed by a PKCS#11 token", lambda: False)
+SEAL = KeySeal(_problem, _draw, _open, lambda _: "sealed by a PKCS#11 token", lambda: False)

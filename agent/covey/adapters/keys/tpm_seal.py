@@ -95,4 +95,4 @@ def _run(place: Path, *words: str, given: bytes = b"") -> bytes:
     return result.stdout
 
 
-SEAL = KeySeal(_problem, _draw, _open, lambda: "sealed by this machine's TPM", lambda: not _problem())
+SEAL = KeySeal(_problem, _draw, _open, lambda _: "sealed by this machine's TPM", lambda: not _problem())
