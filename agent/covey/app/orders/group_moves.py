@@ -20,7 +20,7 @@ from covey.app.wording import count
 from covey.core.actions.definition import MOVE_ACTION
 from covey.core.actions.obeying import obeyers
 from covey.core.actions.results import WITHDRAWN, CommandState
-from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, Mode
+from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, Mode, read_manifest
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import ONCE_BYTES, CommandOrder, Scalar, SettingOrder
@@ -71,8 +71,8 @@ class MovingDevice:
     """A device of a move, as this device knows it.
 
     `state`: `waiting` until it is in the new group; `delivering` while readings wait for the collector of the old one;
-    `leaving` until an operator removes it from the old group; `moved`; `failed`, for the reason `why`; `gone` from both
-    groups. `never_enters`: it has said that it will not enter the new group. `seen_at_us` is when it last said
+    `leaving` until an operator removes it from the old group; `moved`; `failed`, for the reason `why`; `gone` if it was
+    removed before. `never_enters`: it has said that it will not enter the new group. `seen_at_us` is when it last said
     anything, in microseconds since 1970.
     """
 
@@ -298,14 +298,19 @@ def moving_devices(
         there = None
     kept = device.store.order_results.of_order(source.group_id, operation.id)
     results: dict[DeviceKey, KeptResult] = {each.device: each for each in kept}
+    raw = device.store.groups.manifest(source.group_id, operation.manifest)
+    version = source.version if raw is None else read_manifest(raw, verify=False).version
     said, seen = device.store.heads.all(), device.store.presence.last_seen()
+    speaking = set() if there is None else obeyers(device.store.operations.nodes(there.group_id)).bits.keys()
     found = []
     for key in body.selector.devices:
         before, after = source.member(key), None if there is None else there.member(key)
+        if before is not None and before.since > version:  # it has come back since
+            before = None
         heads = said[key].heads if key in said else ()
-        is_in = there is not None and any(head.group_id == there.group_id for head in heads)
+        is_in = key in speaking or (there is not None and any(head.group_id == there.group_id for head in heads))
         result = results[key].result if key in results else None
-        state, why = _state(before, after, result, is_in=is_in, sees_target=there is not None)
+        state, why = _state(result, is_in=is_in, is_listed=before is not None)
         refuses = result is not None and result.state in _REFUSING and result.code != WITHDRAWN
         label = next((each.label for each in (after, before) if each is not None), "")
         found.append(
@@ -322,15 +327,14 @@ def moving_devices(
     return tuple(found)
 
 
-def _state(
-    before: Member | None, after: Member | None, result: OrderResult | None, *, is_in: bool, sees_target: bool
-) -> tuple[str, str]:
+def _state(result: OrderResult | None, *, is_in: bool, is_listed: bool) -> tuple[str, str]:
+    """Return the state of a device, and why it does not move; `is_listed`: in the old group, since before the order."""
     if result is not None and not (result.state is CommandState.DONE and result.exit == 0):
         return "failed", result.why or result.code
-    if before is None:
-        return ("moved", "") if after is not None or not sees_target else ("gone", "it is in neither group")
     if result is not None:
-        return "leaving", ""
+        return ("leaving" if is_listed else "moved"), ""
+    if not is_listed:
+        return ("moved", "") if is_in else ("gone", "it was removed from the old group before it moved")
     return ("delivering" if is_in else "waiting"), ""
 
 

@@ -11,10 +11,11 @@ import pytest
 from covey.app.orders.moved_devices import MovedDevices
 from covey.core.actions.results import NOT_ALLOWED, REVOKED, CommandState, OrderResult
 from covey.core.history.kinds import OperationKind
-from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.ids import DeviceKey, GroupId, OperationId, key_text
 from covey.core.now import Now
 from covey.core.orders.selector import SelectorKind
 from covey.core.settings.desired import read_order
+from tests.fleet import identity
 from tests.operated_fleet import OperatedFleet
 
 _MINUTE_US = 60_000_000
@@ -107,6 +108,20 @@ def test_those_that_have_moved_are_removed_together_and_then_nothing_is_open(sit
     with site.open(site.laptop) as opened:
         assert opened.store.move_orders.all() == []
     assert site.look() is None
+
+
+def test_a_device_that_came_back_is_not_removed_once_more(site: Site) -> None:
+    order = site.split("device-0")["id"]
+    first = site.devices[site.old][0]
+    site.results(order, [first], CommandState.DONE)
+    site.look()
+    assert "device-0" not in site.members(site.old)
+    keys = [key_text(kind, key) for kind, key in (("sign", first), ("noise", identity("0 0").noise_public))]
+    site.laptop.ok("group", "add", *keys, "--label", "device-0", "--group", site.old.hex())
+    site.laptop.ok("group", "moves", "--continue", order[:8])
+    site.look()
+    assert "device-0" in site.members(site.old)
+    assert site.states() == {"device-0": "moved"}
 
 
 def test_a_device_that_does_not_move_is_taken_from_the_new_group_again(site: Site) -> None:
