@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covey.core.telemetry.summaries import Summary, read_summary
 from covey_boards.shared import cbor, messages
 from hil.boards.drivers import Driver, SerialBoard, UnixPort
 from hil.boards.emulated_board import EmulatedBoard
@@ -99,11 +100,18 @@ def _is_complete(values: list[int]) -> bool:
     return values == list(range(1, len(values) + 1))
 
 
+def _summaries(gateway: LiveGateway) -> list[tuple[tuple[tuple[int, int], ...], Summary]]:
+    taken = [each for taken in gateway.collector.links.values() for each in taken.values() if each]
+    return [read_summary(body) for kind, body in taken if kind == messages.SUMMARY]
+
+
 def _unaccounted(gateway: LiveGateway) -> set[int]:
-    """Return the numbers of batches that neither arrived nor were told as lost."""
+    """Return the numbers of batches that neither arrived, nor are in a summary, nor were told as lost."""
     reported = {number for first, last in gateway.collector.lost for number in range(first, last + 1)}
     for taken in gateway.collector.links.values():
         reported |= {cbor.decode(each[1], 4096)[0] for each in taken.values() if each and each[0] == messages.TELEMETRY}
+    for numbers, _ in _summaries(gateway):
+        reported |= {number for first, last in numbers for number in range(first, last + 1)}
     return set(range(1, max(reported) + 1)) - reported
 
 
@@ -212,7 +220,7 @@ def _leave_alone(gateway: LiveGateway, emulated: EmulatedBoard, batches: int) ->
 
 
 def test_an_alarm_in_an_outage_with_64_kib_and_rom(plug: Callable[..., EmulatedBoard | RealBoard]) -> None:
-    """Other batches are dropped meanwhile; the alarm is the first that comes, and each batch is accounted for."""
+    """Other batches are thinned meanwhile; the alarm is the first that comes, and each batch is accounted for."""
     pace = {"interval_seconds": 0.05, "batch_seconds": 0.4, "report_seconds": 0.3, "outbox_bytes": 1500}
     emulated = plug(heap_kib=64, rom=True, settings={**pace, "series": ["*counter alarm > 80"]})
     if not isinstance(emulated, EmulatedBoard):
@@ -227,8 +235,37 @@ def test_an_alarm_in_an_outage_with_64_kib_and_rom(plug: Callable[..., EmulatedB
         other.serve(lambda: other.reports)
         other.stop()
     assert gateway.collector.alarms() == [(1, [81])]
-    assert gateway.collector.lost
+    assert _summaries(gateway)
     assert (other.reports[-1]["alarms"], other.reports[-1]["out_of_memory"]) == (1, 0)
+
+
+def test_a_backlog_is_thinned_with_64_kib_and_rom(plug: Callable[..., EmulatedBoard | RealBoard]) -> None:
+    """In an outage without a gateway. The power goes in another one: what was thinned is told as lost."""
+    pace = {"interval_seconds": 0.05, "batch_seconds": 0.4, "report_seconds": 0.3, "outbox_bytes": 1500}
+    emulated = plug(heap_kib=64, rom=True, settings=pace)
+    if not isinstance(emulated, EmulatedBoard):
+        pytest.skip("nobody reads the notes of a real board")
+    with _running(emulated) as gateway:
+        gateway.serve(_more(gateway, 1))
+        _leave_alone(gateway, emulated, 16)
+        second = LiveGateway(emulated, gateway.collector)
+        second.serve(lambda: _summaries(second))
+        second.serve(lambda: not _unaccounted(second))
+        assert not second.collector.lost
+        values = _counted(second)
+        windows = [each for _, summary in _summaries(second) for series in summary.series for each in series.windows]
+        count = len(values) + sum(window.readings for window in windows)
+        assert sum(values) + sum(window.total for window in windows) == count * (count + 1) // 2
+        second.serve(lambda: second.reports and second.reports[-1]["thinned"])
+        assert second.reports[-1]["out_of_memory"] == 0
+        _leave_alone(second, emulated, 16)
+        emulated.kill()
+        emulated.start()
+        third = LiveGateway(emulated, gateway.collector)
+        third.serve(lambda: gateway.collector.lost_earlier and len(gateway.collector.links) == 2)
+        third.stop()
+    lost = sum(last - first + 1 for _, spans in gateway.collector.lost_earlier for first, last in spans)
+    assert lost >= 16
 
 
 def test_main_is_the_firmware(board: Driver) -> None:

@@ -89,7 +89,7 @@ class Collector:
         kind, author, recipient, group, incarnation, seq, link_seq, _, body = messages.read_message(message)
         assert author == self.board.signing_public, "somebody else's"
         assert recipient == self.identity.signing_public, "not for us"
-        assert group == (GROUP if kind == messages.TELEMETRY else messages.NO_GROUP), "group"
+        assert group == (GROUP if kind in (messages.TELEMETRY, messages.SUMMARY) else messages.NO_GROUP), "group"
         if self.versions[-1] == LINKED:
             assert kind not in (messages.LINK, messages.RESUME), "by link"
             if link_seq:
@@ -165,6 +165,16 @@ class Collector:
         to, none = self.board.signing_public, messages.NO_GROUP
         message = messages.write_message(self.identity, messages.ACK, to, none, b"c" * 8, 0, 0, 0, body)
         return messages.seal(message, self.board.noise_public, b"\x09" * 32, b"\x0a" * 24)
+
+    def summarised(self, incarnation):
+        """Return the numbers of a lifetime's batches that summaries took the place of; each is in one."""
+        numbers = []
+        for each in self.links.get(incarnation, {}).values():
+            if each and each[0] == messages.SUMMARY:
+                for first, last in cbor.decode(each[1], 4096)[0]:
+                    numbers += range(first, last + 1)
+        assert len(numbers) == len(set(numbers)), "in two summaries"
+        return numbers
 
     def alarms(self):
         """Return what each batch of alarms announces, and its first series' values."""
@@ -396,7 +406,7 @@ def alarmed():
     world.run(60)
     kinds = [kind for kind, _ in world.collector.alarms()]
     assert kinds == [1] * world.board.counters["alarms"], "whole"
-    print("alarmed", len(kinds), world.board.outbox.dropped, "".join(["%02x" % byte for byte in world.hash[:8]]))  # noqa: UP031
+    print("alarmed", len(kinds), world.board.outbox.thinned, "".join(["%02x" % byte for byte in world.hash[:8]]))  # noqa: UP031
 
 
 def trial(seconds=600):

@@ -50,6 +50,7 @@ _STUMBLES_MAX = const(10)
 _AHEAD = const(2)  # batches closed before the line has taken one, or one more than it has under way
 _CARRY_BYTES = const(320)  # what a CARRY has beside the message, padding apart
 _ORDER_BYTES = const(14_000)  # that are free, or an order has to wait for a heap of its own: half of it is loaded
+_THIN_BYTES = const(9_000)  # that are free, or what has to go is lost: half of it is loaded
 _TURN_US = const(10_000_000)  # a gateway that takes nothing for so long stops no batch
 
 
@@ -91,7 +92,9 @@ class Core:
     def __init__(self, identity, storage, sensors, settings):
         self.restart_wanted = False  # or True, why the board gives up as a line for people, or (time, order) for `attending`
         self.identity = identity
-        self.outbox = Outbox(settings.outbox_bytes, _between)
+        self.outbox = Outbox(settings.outbox_bytes, _between, self._thin)
+        self.thinner = None  # of `thinning`, once a batch has to go
+        self.in_one = None  # of which series a summary tells one window
         self.link = link_machine.Link(nacl.randombytes(8), mtu=settings.mtu, frame_bytes_max=settings.frame_bytes)
         self.counters = {"readings": 0, "sensor_errors": 0, "refused": 0, "acknowledgements": 0, "out_of_memory": 0}
         self.counters["errors"] = 0
@@ -381,6 +384,8 @@ class Core:
             return self._send_reply
         if self.outbox.loss_to_write():
             return self._write_loss
+        if self.thinner is not None and self.thinner.runs:
+            return self.thinner.write
         if self._losses is not None and self._losses.due():
             return self._write_earlier
         if self._links is not None and self._links.wanted and self.counters["acknowledgements"]:
@@ -395,6 +400,15 @@ class Core:
     def _write_earlier(self, now_us):
         message = self._write(messages.LOSS, messages.NO_GROUP, self._losses.body(), now_us)
         self._losses.entry = self.outbox.add(message, False)
+
+    def _thin(self, message, seq):
+        """Take a batch that has to go for a summary, if the heap has room; return whether it is taken."""
+        if self.thinner is None:
+            gc.collect()
+            if hasattr(gc, "mem_free") and gc.mem_free() < _THIN_BYTES:
+                return False
+            self.thinner = _late("thinning").of(self)
+        return self.thinner.take(message, seq)
 
     def _send_reply(self, now_us):
         kind, body = self._reply
@@ -484,7 +498,7 @@ class Core:
         if self._losses is not None:
             self._losses.heard(self.outbox.entries)
         if gone:
-            self._reply = messages.RESUME, cbor.encode([list(span) for span in gone])
+            self._reply = messages.RESUME, cbor.encode(gone)
 
 
 def _between(low, high):

@@ -38,8 +38,9 @@ def encoded(board, sleeping, now_us, wait_us, with_keys):
         [1, now_us, sleeping._power.now_us(), wait_us, sleeping.flash_us, sleeping._alone],
         [board._incarnation, board._boot_id, board._time and board._time[:2], sorted(board.counters.items())],
         [box.next_seq, box.next_number, box._records, box._records_passed, box._lost, box._entrusted]
-        + [box._missing_since_us, box._top, box._retry_us, box._retry_at_us, box.repeated, box.dropped, place(box._loss)],
-        [[each.link_seq, each.message, each.is_telemetry, each.sent, each.times, each.taken_us, each.is_alarm] for each in entries],
+        + [box._missing_since_us, box._top, box._retry_us, box._retry_at_us, box.repeated, box.dropped, place(box._loss)]
+        + [box.thinned, box._thinned],
+        [[each.link_seq, each.message, each.is_telemetry, each.sent, each.times, each.taken_us, each.is_alarm, each.thinned] for each in entries],
         [link.boot_id, link._peer, link._send_sequence, link._receive_sequence, link._peer_mtu, link._peer_window]
         + [link._peer_message_bytes_max, link._version, link._next_number]
         if whole
@@ -50,9 +51,14 @@ def encoded(board, sleeping, now_us, wait_us, with_keys):
         [board.reporting._report_at_us, board.reporting._known],
         [_series_of(kept) for kept in board._batch._series],
         alarms and [_judged(alarms), [[kind, [_series_of(kept) for kept in each._series]] for kind, each in alarms.waiting]],
+        board.thinner and [_fields_of(run) for run in board.thinner.runs],
     ]
     raw = cbor.encode(fields)
     return crc32(raw).to_bytes(4, "little") + raw
+
+
+def _fields_of(run):
+    return [run.clock, run.width, run.numbers, run.seqs, run.anchor, run.series]
 
 
 def _judged(alarms):
@@ -79,7 +85,7 @@ def restore(board, sleeping, raw, clock_us, clock):
     """
     if crc32(raw[4:]).to_bytes(4, "little") != raw[:4]:
         return
-    head, own, box, entries, link, keys, losses, sampling, reported, series, alarms = cbor.decode(raw[4:], _BYTES_MAX)
+    head, own, box, entries, link, keys, losses, sampling, reported, series, alarms, runs = cbor.decode(raw[4:], _BYTES_MAX)
     _, now_us, at_us, wait_us, sleeping.flash_us, sleeping._alone = head
     slept_us = clock_us - at_us
     if not 0 <= slept_us <= wait_us + wait_us // 4 + 5_000_000:  # rule 4
@@ -105,6 +111,8 @@ def restore(board, sleeping, raw, clock_us, clock):
     _restore_batch(board._batch, series)
     if alarms is not None and board._sampling.alarms is not None:
         _restore_alarms(board._sampling.alarms, *alarms)
+    if runs:
+        _restore_runs(board, runs)
     sleeping._since_us, sleeping._stale = None, board._time
     if link is None:
         sleeping._patience_us = 3_000_000
@@ -114,11 +122,14 @@ def restore(board, sleeping, raw, clock_us, clock):
 
 def _restore_outbox(box, fields, entries):
     box.next_seq, box.next_number, box._records, box._records_passed, lost, entrusted = fields[:6]
-    box._missing_since_us, box._top, box._retry_us, box._retry_at_us, box.repeated, box.dropped, loss = fields[6:]
+    box._missing_since_us, box._top, box._retry_us, box._retry_at_us, box.repeated, box.dropped, loss = fields[6:13]
+    box.thinned, thinned = fields[13:]
+    box._thinned = [tuple(span) for span in thinned]
     box._lost, box._entrusted = [tuple(span) for span in lost], [tuple(span) for span in entrusted]
-    for link_seq, message, is_telemetry, sent, times, taken_us, is_alarm in entries:
+    for link_seq, message, is_telemetry, sent, times, taken_us, is_alarm, thinned in entries:
         entry = Entry(link_seq, message, is_telemetry, is_alarm)
         entry.sent, entry.times, entry.taken_us = sent, times, taken_us
+        entry.thinned = [tuple(span) for span in thinned]
         box.entries.append(entry)
         box.size += len(message)
     box._loss = ([None] + box.entries)[loss]
@@ -162,3 +173,17 @@ def _restore_alarms(alarms, judged, waiting):
         kept = batch.Batch()
         _restore_batch(kept, series)
         alarms.waiting.append([kind, kept])
+
+
+def _restore_runs(board, runs):
+    try:
+        from . import thinning
+    except ImportError:
+        import thinning
+    board.thinner = thinning.of(board)
+    for clock, width, numbers, seqs, anchor, series in runs:
+        run = thinning.Run(clock, width)
+        run.numbers, run.seqs = [tuple(span) for span in numbers], [tuple(span) for span in seqs]
+        run.anchor = tuple(anchor)
+        run.series = [tuple(each[:4]) + ([tuple(window) for window in each[4]],) for each in series]
+        board.thinner.runs.append(run)

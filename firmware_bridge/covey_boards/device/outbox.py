@@ -5,8 +5,8 @@
 2. New messages go in order and at once: the gateway has a disk, and is where a long absence of the relay is waited out.
    What the gateway took and lost goes again, one message for each retry time (section 18).
    Alarms leave first.
-3. Beyond `bytes_max` the oldest goes. What the gateway never took is lost, and a LOSS record says so as soon as it can
-   be sent. What the gateway took is waited for: it is lost if acknowledgements still leave it out `_MISSING_US` later.
+3. Beyond `bytes_max` the oldest goes. What the gateway never took is thinned (`thinning.py`), or is lost, and a LOSS
+   record says so as soon as it can be sent. What the gateway took is waited for: it is lost if acknowledgements still leave it out `_MISSING_US` later.
    An alarm goes last, and only if the gateway has taken it: the others are few (`alarms.py`).
 4. A board's heap may end anywhere: what needs room comes before what is noted.
 5. A restart forgets all of this, and begins a new incarnation: no sequence is ever given twice. What no gateway had
@@ -31,6 +31,7 @@ class Entry:
     """A signed message, whether it was sent and is under way, how often the gateway has taken it, and when it did last."""
 
     sent = carried = False
+    thinned = ()  # ranges of link sequences that it takes the place of
     times = taken_us = 0
 
     def __init__(self, link_seq, message, is_telemetry, is_alarm=False):
@@ -72,14 +73,16 @@ class Outbox:
     Args:
         bytes_max: of messages held.
         between: `between(low, high)` gives a random number from low to high, for the retry times.
+        thin: `thin(message, link_seq)` takes a batch for a summary, and says whether it did.
     """
 
-    def __init__(self, bytes_max, between):
+    def __init__(self, bytes_max, between, thin=None):
         self.bytes_max = bytes_max
         self.next_seq = 1
         self.entries = []
-        self.size = self.repeated = self.dropped = 0
-        self._between = between
+        self.size = self.repeated = self.dropped = self.thinned = 0
+        self._between, self._thin = between, thin
+        self._thinned = []  # in a summary that no gateway has yet
         self.next_number = 1  # of a telemetry batch
         self._records = []  # link sequences that have no number: all that is no telemetry
         self._records_passed = 0  # of them, before everything that is still held or to be told
@@ -95,10 +98,10 @@ class Outbox:
     def add(self, message, is_telemetry=True, loss=(), is_alarm=False):
         """Take the message that was signed with `next_seq`, telemetry with `next_number` in it; return its entry.
 
-        What is no telemetry is never dropped. One that says what `loss_to_write` named, `loss`, forgets that.
+        What is no telemetry is never dropped, and makes nothing else go. One that says what `loss_to_write` named, `loss`, forgets that.
         Where the heap ends in it, older ones may be gone, and nothing is added.
         """
-        while self.size + len(message) > self.bytes_max and self._drop(self.entries):
+        while is_telemetry and self.size + len(message) > self.bytes_max and self._drop(self.entries, self._thin):
             pass
         entry = Entry(self.next_seq, message, is_telemetry, is_alarm)
         records = self._records if is_telemetry else self._records_needed() + [self.next_seq]
@@ -116,15 +119,16 @@ class Outbox:
         return entry
 
     def _records_needed(self):
-        held = [span[0] for span in self._named_untaken() + self._lost[:1] + self._entrusted[:1]]
-        oldest = min(held + [entry.link_seq for entry in self.entries[:1]] + [self.next_seq])
+        oldest = self.entries[0].link_seq if self.entries else self.next_seq
+        for span in self._named_untaken() + self._lost[:1] + self._entrusted[:1] + self._thinned[:1]:
+            oldest = min(oldest, span[0])
         return [seq for seq in self._records if seq >= oldest]
 
     def drop_oldest(self):
-        """Rule 3; return whether there was one. Neither a record, nor the newest message, nor what is on its way."""
+        """Rule 3, without thinning, which takes heap; return whether there was one. Neither a record, nor the newest message, nor what is on its way."""
         return self._drop(self.entries[:-1])
 
-    def _drop(self, entries):
+    def _drop(self, entries, thin=None):
         oldest = None
         for entry in entries:
             if entry.is_telemetry and not entry.carried and (entry.times or not entry.is_alarm):
@@ -136,6 +140,12 @@ class Outbox:
         if oldest.times:
             self._entrusted = with_range(self._entrusted, seq, seq)
         else:
+            thinned = with_range(self._thinned, seq, seq)  # room for that first: what is taken has to be known
+            if thin is not None and not oldest.is_alarm and thin(oldest.message, seq):
+                self._thinned = thinned
+                self.thinned += 1
+                self._forget(oldest)
+                return True
             self._lost = with_range(self._lost, seq, seq)
         self._forget(oldest)
         self.dropped += 1
@@ -165,7 +175,7 @@ class Outbox:
 
     def untaken(self):
         """Return what no gateway has, from its oldest batch on: [first, last link sequence, first, last number]; or None."""
-        places = [span[0] for span in self._named_untaken() + self._lost[:1]]
+        places = [span[0] for span in self._named_untaken() + self._lost[:1] + self._thinned[:1]]
         for entry in self.entries:
             if entry.is_telemetry and not entry.times:
                 places.append(entry.link_seq)
@@ -204,6 +214,8 @@ class Outbox:
                 self._retry_at_us = now_us + self._retry_us
         entry.times += 1
         entry.taken_us = now_us
+        if entry.thinned:
+            self._thinned = without(self._thinned, entry.thinned)
         if self._retry_at_us is None:
             self._retry_at_us = now_us + self._retry_us
 
@@ -211,9 +223,11 @@ class Outbox:
         """Free what the collector has; return the ranges that a RESUME should name (section 7)."""
         covered = [(1, upto)] + ranges
         self._top = max(self._top, covered[-1][1])
-        freed = [entry for entry in self.entries if not without([(entry.link_seq, entry.link_seq)], covered)]
-        for entry in freed:
-            self._forget(entry)
+        freed = False
+        for entry in self.entries[:]:
+            if not without([(entry.link_seq, entry.link_seq)], covered):
+                self._forget(entry)
+                freed = True
         if freed or not self.entries:
             self._retry_us = _RETRY_US
             self._retry_at_us = now_us + _RETRY_US if self.entries else None

@@ -76,6 +76,6 @@ class Reporting:
         line, decoder = self.link.statistics, self.link.decoder
         numbers = sorted(self.counters.items())
         numbers += (("uptime_seconds", now_us // 1_000_000), ("outbox_messages", len(outbox.entries)))
-        numbers += (("outbox_bytes", outbox.size), ("dropped", outbox.dropped), ("repeated", outbox.repeated))
+        numbers += (("outbox_bytes", outbox.size), ("dropped", outbox.dropped), ("thinned", outbox.thinned), ("repeated", outbox.repeated))
         numbers += (("frames_damaged", decoder.damaged), ("frames_repeated", line.repetitions), ("downs", line.downs))
         return numbers

@@ -26,5 +26,6 @@ class Restarting:
 def is_at_gateway(board):
     """Say whether all that a board has measured has been taken by the gateway."""
     waits = board._sampling.readings or board._batch.count or board._closed is not None or board._reply or board._carries
+    waits = waits or board.thinner is not None and board.thinner.runs
     waits = waits or board._sampling.alarms is not None and board._sampling.alarms.waiting
     return not waits and all([entry.times for entry in board.outbox.entries])

@@ -1,9 +1,9 @@
 """The rules for series in `covey.json`, as the agent's `telemetry.series` has them. Loaded once, then unloaded.
 
-    "series": ["freezer/* alarm > -15 hysteresis 2", "door/open alarm change > 0 keep whole", "cpu/* keep newest"]
+    "series": ["freezer/* alarm > -15 hysteresis 2", "door/open alarm change > 0 keep thin", "cpu/* keep newest"]
 
 1. A rule is a pattern of names, then `alarm > N`, `alarm < N` (perhaps `hysteresis N`) or `alarm change > N`, then
-   `keep whole`, `keep thin` or `keep newest`; at least one of the two.
+   `keep thin` or `keep newest`; at least one of the two. A board has no room for an agent's `keep whole`.
 2. Of the rules whose pattern matches a name, the first with `alarm` says which readings are alarms, and the first with
    `keep` what is kept of them.
 3. Limits are counted in billionths, so that decimals are compared exactly.
@@ -17,7 +17,7 @@ except ImportError:
 _RULES_MAX = const(16)
 _RULE_BYTES_MAX = const(256)
 _PLACES = const(9)
-KEEPS = "thin", "whole", "newest"
+KEEPS = "thin", "newest"
 
 
 def read_rules(texts):
@@ -89,7 +89,10 @@ def follow(board, texts):
     Raises:
         ValueError: as `read_rules`; the rules of before continue.
     """
-    rules, _ = read_rules(texts)
+    rules, keeps = read_rules(texts)
+    board.in_one = _in_one(keeps) if keeps else None
+    if board.thinner is not None:
+        board.thinner.in_one = board.in_one
     alarms = board._sampling.alarms
     if alarms is None and rules:
         try:
@@ -99,3 +102,19 @@ def follow(board, texts):
         board._sampling.alarms = Alarms(rules, board.outbox, board.counters)
     elif alarms is not None and rules != alarms.rules:
         alarms.rules, alarms.judged = rules, {}
+
+
+def _in_one(keeps):
+    """Return what says whether a summary tells one window of a series: that of `keep newest` (rule 2)."""
+    try:
+        from .alarms import matches
+    except ImportError:
+        from alarms import matches
+
+    def in_one(name):
+        for pattern, keep in keeps:
+            if matches(pattern, name):
+                return KEEPS[keep] == "newest"
+        return False
+
+    return in_one

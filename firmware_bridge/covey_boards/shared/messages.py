@@ -27,11 +27,12 @@ LOSSES_FILE = "losses.cbor"  # what an incarnation life lost, and no record has 
 COLLECTOR_FILE = "collector.cbor"  # what ENROL said, on a board that has files; `covey mcu reset --unenrol` removes it
 
 BLOB, LINK, ACK, TELEMETRY, LOSS, RESUME, COLLECTOR_KEY = 0x03, 0x07, 0x08, 0x09, 0x0A, 0x0E, 0x10
+SUMMARY = 0x1B
 OUTBOX_FULL, DAMAGED = 1, 4
 
 _DOMAIN = b"covey/1 message\0"
 _FIELD_PRIME = const((1 << 255) - 19)
-# docs/protocol/core.md, section 5: types without a number; of the others a board takes 0x03 to 0x10.
+# docs/protocol/core.md, section 5: types without a number; of the others a board takes 0x03 to 0x10; SUMMARY it sends.
 _UNSEQUENCED = (0x08, 0x0E, 0x15, 0x18)
 _EITHER = const(0x0F)
 
@@ -116,7 +117,7 @@ def read_message(raw):
         raise WireError("signature")
     kind, seq, link_seq = fields[1], fields[6], fields[7]
     unsequenced = link_seq == 0 if kind == _EITHER else kind in _UNSEQUENCED
-    known = 0x03 <= kind <= 0x10 or kind == 0x15
+    known = 0x03 <= kind <= 0x10 or kind in (0x15, SUMMARY)
     if (seq == 0) != (link_seq == 0) or ((known or unsequenced) and (link_seq == 0) != unsequenced):
         raise WireError("malformed")
     if not known:
@@ -153,7 +154,7 @@ def write_loss(reason, places, numbers, incarnation=None):
 
     `incarnation` is the incarnation that both count in, where it is not the record's own.
     """
-    body = [reason, [list(span) for span in places], [list(span) for span in numbers]]
+    body = [reason, places, numbers]
     return encode(body + [incarnation] if incarnation else body)
 
 

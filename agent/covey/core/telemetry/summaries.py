@@ -394,11 +394,17 @@ def _sum(parts: Iterable[float]) -> float:
     """Return the exact sum, rounded once; what no double can hold becomes the largest one."""
     try:
         return fsum(parts)
+    except OverflowError:  # perhaps on the way to a sum that a double holds
+        ratios = [part.as_integer_ratio() for part in parts]
+        exact = sum(above * (_SMALLEST // below) for above, below in ratios)
+    try:
+        return exact / _SMALLEST
     except OverflowError:
-        halves = fsum(part / 2 for part in parts)
-        return float_info.max if halves > 0 else -float_info.max
+        return float_info.max if exact > 0 else -float_info.max
 
 
+_SMALLEST = 1 << 1074
+"""How many times the smallest double is in 1: all of them are multiples of it."""
 _VALUES = 3
 """Where the values of a window begin."""
 

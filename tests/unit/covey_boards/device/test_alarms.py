@@ -39,7 +39,7 @@ RULES = st.lists(
         st.sampled_from(
             ["alarm > 2", "alarm < -1.5 hysteresis 1", "alarm change > 3", "alarm>0.25 hysteresis .5", "alarm change>0"]
         ),
-        st.sampled_from(["", " keep whole", " keep newest"]),
+        st.sampled_from(["", " keep thin", " keep newest"]),
     ),
     max_size=4,
 )
@@ -77,7 +77,7 @@ def test_patterns_match_as_an_agents_do(pattern: str, name: str) -> None:
         *(
             "a alarm > 1",
             "a alarm>1",
-            "a alarm < -1.5e2 hysteresis 2 keep whole",
+            "a alarm < -1.5e2 hysteresis 2 keep thin",
             "a keep newest",
             "a alarm change > .5",
         ),
@@ -114,6 +114,11 @@ def test_a_rule_is_one_for_a_board_where_it_is_one_for_an_agent(text: str) -> No
         assert rules == []
     else:
         assert rules[0][1:] == (limit.condition, round(limit.limit * 1e9), round(limit.hysteresis * 1e9))
+
+
+def test_a_board_refuses_to_keep_a_series_whole() -> None:
+    with pytest.raises(ValueError, match="what of a keep whole"):
+        series_rules.read_rules(["a keep whole"])
 
 
 def test_what_no_batch_takes_is_no_alarm() -> None:
@@ -215,7 +220,7 @@ def test_an_alarm_overtakes_a_backlog() -> None:
     world.run(60)
     world.sensor.celsius = -10
     world.run(10)
-    assert not world.board.outbox.dropped
+    assert not world.board.outbox.thinned
     world.absent = False
     world.run(30)
     world.settle(400)
@@ -233,7 +238,7 @@ def test_after_an_absence_alarms_leave_first_and_none_was_dropped() -> None:
         world.sensor.celsius = celsius
         world.run(20)
     world.run(60)
-    assert world.board.outbox.dropped
+    assert world.board.outbox.thinned
     world.absent = False
     world.run(60)
     world.settle(400)
@@ -243,10 +248,10 @@ def test_after_an_absence_alarms_leave_first_and_none_was_dropped() -> None:
     first = after.index(Alarm.RAISED)
     assert first <= 1, "what was under way when the line went, then alarms"
     assert after[first : first + 3] == expected
-    lost = {number for start, end in world.collector.lost for number in range(start, end + 1)}
+    lost = set(world.collector.summarised(world.board._incarnation))
     came = {number for number, _ in _batches(world)}
     assert not lost & came
-    assert lost | came == set(range(1, len(lost) + len(came) + 1)), "every batch came or is told"
+    assert lost | came == set(range(1, len(lost) + len(came) + 1)), "every batch came or is thinned"
 
 
 def test_alarms_have_half_of_the_outbox_at_most() -> None:

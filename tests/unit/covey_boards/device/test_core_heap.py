@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from covey_boards.device import core, losses, outbox, reporting
+from covey_boards.device import core, losses, outbox, reporting, thinning
 from covey_boards.shared import batch, cbor, link_machine, messages
 from covey_boards.shared import tweetnacl as nacl
 from hil.on_board import firmware_simulation as simulation
 from tests.examples import Share, shares
 
 QUICK = {"interval_us": 500_000, "batch_us": 4_000_000}
-FILES = [Path(each.__file__) for each in (batch, core, link_machine, losses, outbox, reporting)]
+FILES = [Path(each.__file__) for each in (batch, core, link_machine, losses, outbox, reporting, thinning)]
 """Where what a board has measured is held. A sample that the heap ends in is one that was not taken (`sampling`)."""
 
 ASKS = {"append", "bytes", "bytearray", "decode", "encode", "from_bytes", "join", "list", "sorted", "to_bytes", "tuple"}
@@ -36,11 +36,14 @@ def _random_source() -> object:
 
 def _arrived(world: simulation.World) -> dict[int, list[int]]:
     """Return the readings of each batch by its number; each batch is there once or admitted as lost, and whole."""
-    (taken,) = world.collector.links.values()
+    ((incarnation, taken),) = world.collector.links.items()
     bodies = [each[1] for each in taken.values() if each and each[0] == messages.TELEMETRY]
     batches = {cbor.decode(body, 4096)[0]: simulation.counters_of(body) for body in bodies}
     assert len(batches) == len(bodies), "a batch twice"
     lost = {number for first, last in world.collector.lost for number in range(first, last + 1)}
+    summarised = set(world.collector.summarised(incarnation))
+    assert not summarised & (lost | set(batches)), "a reading twice"
+    lost |= summarised
     assert set(batches) | lost == set(range(1, world.board.outbox.next_number)), "a batch that nobody knows of"
     for number, values in batches.items():
         first = batches[number - 1][-1] + 1 if number - 1 in batches else values[0]

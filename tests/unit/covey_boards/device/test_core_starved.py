@@ -88,7 +88,7 @@ class _Starved:
         world.board.feed(simulation.damage(world.rng, raw, world.permille), world.now_us - world.booted_us)
 
     def unreported(self, board: core.Core) -> set[int]:
-        """Return the batches of a start of the board that neither came nor are admitted by a signed record."""
+        """Return the batches of a start that neither came, nor are in a summary, nor are admitted by a record."""
         incarnation, collector = board._incarnation, self.world.collector
         taken = collector.links.get(incarnation, {}).values()
         bodies = [each[1] for each in taken if each and each[0] == messages.TELEMETRY]
@@ -101,7 +101,7 @@ class _Starved:
         for each in taken:
             spans += cbor.decode(each[1], 2_560)[2] if each and each[0] == messages.LOSS else []
         reported = {number for first, last in spans for number in range(first, last + 1)}
-        return set(range(1, board.outbox.next_number)) - set(came) - reported
+        return set(range(1, board.outbox.next_number)) - set(came) - reported - set(collector.summarised(incarnation))
 
 
 @pytest.mark.slow
