@@ -60,7 +60,7 @@ def verified(location: TableLocation, names: Iterable[str]) -> Iterator[TableFil
         try:
             yield from _damaged_entries(location, name)
             table = open_table(location, name)
-        except (DeltaError, OSError) as error:
+        except (DeltaError, OSError, ValueError) as error:
             yield TableFile(name, "_delta_log", 0, has_digest=False, problem=f"it cannot be read: {brief(error)}")
             continue
         if table is not None:

@@ -257,6 +257,13 @@ class DoorFile:
         )
 
 
+def _is_openable(path: Path) -> bool:
+    """Say whether SQLite would read and write a file of this header (https://www.sqlite.org/fileformat2.html)."""
+    with path.open("rb") as file:
+        head = file.read(48)
+    return len(head) == 48 and {*head[18:20]} <= {1, 2} and int.from_bytes(head[44:48]) <= 4
+
+
 @cache
 def _sound_schema() -> list[tuple[str, ...]]:
     """Return the schema of a new file: a damaged name would hide a table, or end who asks for a column."""
@@ -275,7 +282,8 @@ def set_aside(path: Path) -> Path | None:
     if not path.exists():
         return None
     try:
-        if path.stat().st_size or path.with_name(f"{path.name}-wal").exists():  # nobody writes an empty one
+        has_log = path.with_name(f"{path.name}-wal").exists()
+        if _is_openable(path) if path.stat().st_size else has_log:  # no agent leaves an empty one
             file = DoorFile(path)
             try:
                 if file.is_sound():

@@ -102,3 +102,13 @@ def test_a_damaged_name_of_the_schema_sets_the_file_aside(tmp_path: Path, before
     assert before in path.read_bytes()
     path.write_bytes(path.read_bytes().replace(before, after))
     assert set_aside(path) == tmp_path / "doors.sqlite.damaged"
+
+
+@pytest.mark.parametrize("place", [18, 19, 44, 47])
+def test_a_damaged_header_sets_the_file_aside(tmp_path: Path, place: int) -> None:
+    path = tmp_path / "doors.sqlite"
+    DoorFile(path).close()
+    content = bytearray(path.read_bytes())
+    content[place] ^= 64
+    path.write_bytes(content)
+    assert set_aside(path) == tmp_path / "doors.sqlite.damaged"
