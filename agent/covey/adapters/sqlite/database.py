@@ -266,7 +266,8 @@ def _refusal_of_disk(code: int, error: Exception) -> StorageError:
 
 
 _of_schema = re.compile(
-    "no such (column|table|index)|unsupported file format|malformed database schema|has no column|has [0-9]+ columns"
+    "no such (column|table|index)|unsupported file format|already exists|malformed database schema|"
+    "has no column|has [0-9]+ columns"
 ).search
 """What SQLite says of our statements where the page with the schema is damaged."""
 

@@ -222,13 +222,21 @@ class StateFile:
         if size == 0 and not self.beside("-wal").exists():
             return marked
         if not marked or size > LOOKED_THROUGH_BYTES:
-            return False
+            return marked and self._has_other_versions()
         try:
-            return bool(verify(self.path))
+            return self._has_other_versions() or bool(verify(self.path))
         except DiskFullError:
             raise
         except StorageError:
             return True
+
+    def _has_other_versions(self) -> bool:
+        """Say whether the header names read and write versions that SQLite does not know: it then writes nothing."""
+        try:
+            with self.path.open("rb") as file:
+                return not {*file.read(20)[18:]} <= {1, 2}
+        except OSError:
+            return False
 
     def _finish_salvage(self) -> None:
         """Finish an interrupted salvage; otherwise load none of its code."""

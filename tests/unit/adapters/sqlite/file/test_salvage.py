@@ -258,3 +258,21 @@ def test_a_long_table_needs_no_memory_for_each_row(tmp_path: Path) -> None:
     assert report.saved["counter"] == rows
     assert peak < 50 * rows, "bytes; a key alone takes five times that"
     store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [18, 19, 44, 60])
+def test_a_damaged_header_does_not_keep_the_agent_from_starting(tmp_path: Path, place: int) -> None:
+    ann, ben = DurableDevice("ann", tmp_path), DurableDevice("ben", tmp_path)
+    group_id = found(ben, ann)
+    ann.stop()
+    content = bytearray((tmp_path / "ann").read_bytes())
+    content[place] ^= 0x80
+    (tmp_path / "ann").write_bytes(content)
+    ann = DurableDevice.after_damage("ann", tmp_path)
+    assert [each.group_id for each in ann.node.groups.joined()] == [group_id]
+    ann.blob(group_id, b"after")
+    carry(ann, ben)
+    assert ben.inbox() == [b"after"]
+    ann.stop()
+    ben.stop()
