@@ -9,9 +9,6 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from covey.core.ids import DeviceKey
-from covey.core.wire.topics import inbox_topic
-
 
 def connected(port: int, username: str, password: str, on_message: mqtt.CallbackOnMessage) -> mqtt.Client:
     """Return a client that listens on its own topic."""
@@ -36,4 +33,4 @@ def answers_to(username: str) -> Properties:
 
 def topic_of(username: str) -> str:
     """Return the topic that a user listens on."""
-    return inbox_topic(DeviceKey(bytes.fromhex(username)))
+    return f"covey/1/in/{username}"

@@ -65,6 +65,8 @@ class Device:
         self.log = folder / f"{name}.log"
         self.author = ""
         self.noise_public = ""
+        self.account = ""
+        """Its user name at relays."""
         self.own_environment = dict(environment or {})
         self._agent: Process | None = None
 
@@ -72,8 +74,9 @@ class Device:
         """Make the identity; with a broker, get a credential there, and reach it by this URL or by its own."""
         shown = self.json("init", "--label", self.name)
         self.author, self.noise_public = shown["signing_public"], shown["noise_public"]
+        self.account = shown["broker_username"]
         if broker is not None:
-            password = broker.add_device(self.author)
+            password = broker.add_device(self.account)
             self.ok("relay", "set", url or broker.url, "--password-file", "-", feed=password)
 
     def covey(self, *words: str, feed: str | bytes = "") -> subprocess.CompletedProcess[str]:

@@ -17,7 +17,7 @@ from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.events import Event
 from covey.core.group.manifest import COLLECTOR, Member
-from covey.core.ids import INCARNATION_BYTES, DeviceKey, GroupId, Incarnation
+from covey.core.ids import INCARNATION_BYTES, DeviceKey, GroupId, Incarnation, inbox_name
 from covey.core.link.link_keys import DEFAULT_TERMS, LinkTerms
 from covey.core.link.sealer import Outgoing
 from covey.core.link.state import LinkState
@@ -235,7 +235,7 @@ Make = Callable[..., Device]
 
 def carry(*devices: Device) -> int:
     """Carry envelopes between devices until nobody has any; return how many went."""
-    by_address = {device.identity.signing_public.hex(): device for device in devices}
+    by_address = {inbox_name(device.identity.signing_public): device for device in devices}
     transferred = 0
     while True:
         for device in devices:

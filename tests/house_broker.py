@@ -7,7 +7,7 @@ from pathlib import Path
 from broker_conf.mosquitto import Broker
 from tests.integration.mqtt_client import Client
 
-_USER = "ab" * 32
+_USER = "ab" * 16
 _OF_A_HOUSE = {"acl_file": None, "retain_available": None, "use_username_as_clientid": None}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from covey.core.events import EnvelopeDropped
 from covey.core.group.manifest import MAILBOX, Member
-from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
+from covey.core.ids import GroupId, Incarnation, LinkSeq, inbox_name
 from covey.core.link.link_keys import open_envelope
 from covey.core.link.sealer import Outgoing
 from covey.core.mailbox.messages import MailboxMessage, Push, read_mailbox_message
@@ -92,7 +92,7 @@ class MailboxFleet:
 
     def carry(self, keep: Callable[[Outgoing], bool] = lambda _: True) -> int:
         """Carry what there is between who is awake, until nobody has any; `keep` says what the relay does not lose."""
-        awake = {each.key: each for each in self.devices.values() if each.name not in self.asleep}
+        awake = {inbox_name(each.key): each for each in self.devices.values() if each.name not in self.asleep}
         count = 0
         while True:
             moving = []
@@ -100,7 +100,7 @@ class MailboxFleet:
                 device.node.make_acknowledgements_due(device.now)
                 moving += device.sends()
             for outgoing in moving:
-                receiver = awake.get(DeviceKey(bytes.fromhex(outgoing.topic.rpartition("/")[2])))
+                receiver = awake.get(outgoing.topic.rpartition("/")[2])
                 if receiver is not None and keep(outgoing):
                     receiver.receive(outgoing.envelope)
             count += len(moving)
@@ -123,7 +123,7 @@ class MailboxFleet:
 
     def opened(self, outgoing: Outgoing) -> MailboxMessage | None:
         """Return what an envelope says to or of a mailbox; None for others."""
-        receiver = next(each for each in self.devices.values() if outgoing.topic.endswith(each.key.hex()))
+        receiver = next(each for each in self.devices.values() if outgoing.topic.endswith(inbox_name(each.key)))
         raw = open_envelope(outgoing.envelope, receiver.identity, receiver.store.link_keys.find).message
         message = read_message(raw)
         return read_mailbox_message(message.body) if message.type is MessageType.MAILBOX else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, inbox_name
 from covey.core.link.sealer import Outgoing
 from covey.core.wire.envelope import seal
 from covey.core.wire.heads import GroupHead, HeadsReport
@@ -16,7 +16,7 @@ from tests.fleet import Device, Make, carry, found
 def meet(*devices: Device, seconds: int = 120) -> list[Outgoing]:
     """Let these alone hear each other for a while; return what went. What is for others is lost."""
     went = []
-    by_key = {device.key.hex(): device for device in devices}
+    by_key = {inbox_name(device.key): device for device in devices}
     for _ in range(seconds):
         for device in devices:
             device.wait(1)

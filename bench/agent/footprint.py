@@ -83,11 +83,11 @@ def _print_doors_in(fleet: Fleet, idle_rss: float) -> None:
     agent, url = fleet.agents[0], fleet.broker.url
     password = agent.state / "topics.password"
     password.touch(mode=0o600)
-    password.write_text(fleet.broker.add_device("e" * 64))
+    password.write_text(fleet.broker.add_device("e" * 32))
     folder = agent.state / "conf.d"
     folder.mkdir(mode=0o700)
     doors = folder / "sensors.toml"
-    doors.write_text(_SENSORS.format(url=url, user="e" * 64, password=password))
+    doors.write_text(_SENSORS.format(url=url, user="e" * 32, password=password))
     rss, pss = _memory_of(agent)
     print(f"idle agent with doors in (exec, mqtt, hwmon)         {rss:>8.1f} / {pss:.1f}")
     print(f"  more than without, RSS                             {rss - idle_rss:>8.1f}")
@@ -139,7 +139,7 @@ def _memory_of(device: Device) -> tuple[float, float]:
 
 
 def _memory_of_paho(fleet: Fleet) -> tuple[float, float]:
-    name = "f" * 64
+    name = "f" * 32
     password = fleet.broker.add_device(name)
     words = ["subscribe", str(fleet.broker.port), name, f"covey/1/in/{name}", "1", str(fleet.folder / "nothing"), "0"]
     process = subprocess.Popen(

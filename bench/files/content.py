@@ -99,7 +99,7 @@ def _anonymous(device: Device) -> int:
 
 
 def _peer(broker: Broker, number: int, folder: Path) -> float:
-    names = [f"{number:02}{role}{'0' * 61}" for role in "ab"]
+    names = [f"{number:02}{role}{'0' * 29}" for role in "ab"]
     passwords = [broker.add_device(name) for name in names]
     count, topic = -(-_SIZE // CHUNK_BYTES), f"covey/1/in/{names[1]}"
     words = ("subscribe", str(broker.port), names[1], topic, str(count), str(folder / f"peer-{number}"), "0")

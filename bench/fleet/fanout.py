@@ -22,7 +22,7 @@ from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import open_device
 from covey.core.crypto import DeviceKeys
 from covey.core.group.manifest import GroupManifest, Member
-from covey.core.ids import key_text
+from covey.core.ids import inbox_name, key_text
 from covey.core.settings.states import KeptReport, SettingReport
 from covey.core.wire.topics import inbox_topic
 from demo.device import Device as DemoDevice
@@ -80,7 +80,7 @@ def _share(seconds: list[float], share: float) -> float:
 def _accounts(folder: Path, broker: Broker) -> list[_Account]:
     states = [StateFolder.at(folder / f"member-{number}") for number in range(_MEMBERS - 1)]
     keys = [state.create({"relay.url": broker.url}).keys for state in states]
-    passwords = broker.add_devices(each.signing_public.hex() for each in keys)
+    passwords = broker.add_devices(inbox_name(each.signing_public) for each in keys)
     for state, password in zip(states, passwords, strict=True):
         state.write_relay_password(password)
     return [_Account(*each) for each in zip(states, keys, passwords, strict=True)]
@@ -116,7 +116,7 @@ def _members(accounts: list[_Account], module: str, *words: str) -> Iterator[Non
     try:
         for place, process in enumerate(processes):
             for each in accounts[place::_PROCESSES]:
-                feed(process, f"{each.folder.path} {each.keys.signing_public.hex()} {each.password}")
+                feed(process, f"{each.folder.path} {inbox_name(each.keys.signing_public)} {each.password}")
             feed(process, "")
         for process in processes:
             await_ready(process)
@@ -152,8 +152,8 @@ def _asked(operator: DemoDevice, broker: Broker, accounts: list[_Account]) -> li
     state = StateFolder.at(operator.state)
     came: list[float] = []
     password = state.relay_password(state.configuration.config())
-    client = connected(broker.port, operator.author, password, lambda *_: came.append(time.perf_counter()))
-    properties = answers_to(operator.author)
+    client = connected(broker.port, operator.account, password, lambda *_: came.append(time.perf_counter()))
+    properties = answers_to(operator.account)
     begin = time.perf_counter()
     for each in accounts:
         client.publish(inbox_topic(each.keys.signing_public), b"hello", qos=1, properties=properties)

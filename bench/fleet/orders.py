@@ -112,7 +112,7 @@ def _inner(operator: Device) -> Iterator[float]:
 
 
 def _bare(broker: Broker) -> list[float]:
-    names = ["a" * 64, "b" * 64]
+    names = ["a" * 32, "b" * 32]
     passwords = [broker.add_device(name) for name in names]
     responder = start("bench.fleet.raw_request", "respond", str(broker.port), names[1])
     try:

@@ -21,7 +21,7 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import Member, sign_manifest
 from covey.core.history.bodies import Note
 from covey.core.history.operation import Log, Operation, sign_operation
-from covey.core.ids import GroupId, Incarnation
+from covey.core.ids import GroupId, Incarnation, inbox_name
 from tests.fleet import Device
 
 _OPERATIONS = 100_000
@@ -133,7 +133,7 @@ def _until_in_step(one: Device, two: Device, group_id: GroupId) -> list[int]:
         for device, other in ((one, two), (two, one)):
             device.node.make_acknowledgements_due(device.now)
             for outgoing in device.sends():
-                if outgoing.topic.endswith(other.key.hex()):
+                if outgoing.topic.endswith(inbox_name(other.key)):
                     published.append(len(outgoing.envelope))
                     other.receive(outgoing.envelope)
         if one.node.history.digest(group_id) == two.node.history.digest(group_id):

@@ -111,7 +111,7 @@ class _Site:
     def __init__(self, folder: Path, load: Load) -> None:
         self._folder, self._load = folder, load
         acl = folder / "acl"
-        self._names = [f"{number:02}e{'0' * 61}" for number in range(_PROCESSES)]
+        self._names = [f"{number:02}e{'0' * 29}" for number in range(_PROCESSES)]
         committed = (Path(__file__).parents[2] / "broker_conf" / "mosquitto" / "acl").read_text()
         acl.write_text(committed + "".join(f"\nuser {name}\ntopic readwrite covey/1/in/#\n" for name in self._names))
         self.broker = Broker(folder / "broker", settings={"acl_file": str(acl)})
@@ -237,7 +237,7 @@ class _Site:
 
     def paho(self, size: int) -> tuple[float, float]:
         """Return (CPU seconds for a message, highest MiB) of a raw paho subscriber on the same broker."""
-        names = [f"{number}f{'0' * 62}" for number in range(2)]
+        names = [f"{number}f{'0' * 30}" for number in range(2)]
         passwords = self.broker.add_devices(names)
         topic, port = f"covey/1/in/{names[1]}", str(self.broker.port)
         words = [port, names[1], topic, str(_PAHO), str(self._folder / "sink"), "0"]

@@ -72,7 +72,7 @@ def _start(device: Device, meter: Meter, broker: Broker, chain: Path, collector:
     collector.start("collect", "--no-sensors")
     device.set_up()
     words = ["--ca-file", str(chain), "--password-file", "-"]
-    device.ok("relay", "set", meter.url, *words, feed=broker.add_device(device.author))
+    device.ok("relay", "set", meter.url, *words, feed=broker.add_device(device.account))
     device.ok("join", "-", feed=collector.ok("invite", "--no-wait"))
     for option, value in _SETTINGS.items():
         device.ok("config", "set", option, value)

@@ -85,7 +85,7 @@ def main() -> None:
 
 def _start(device: Device, meter: Meter, broker: Broker, chain: Path, collector: Device, setting: _Setting) -> None:
     device.set_up()
-    password = broker.add_device(device.author)
+    password = broker.add_device(device.account)
     words = ["--ca-file", str(chain), "--password-file", "-"]
     device.ok("relay", "set", meter.url, *words, feed=password)
     for option, value in setting.options.items():

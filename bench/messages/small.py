@@ -118,7 +118,7 @@ def _written(process: int) -> int:
 
 def _paho(near: Broker, far: Broker, count: int, number: int) -> float:
     """Publish to one broker and subscribe at the other, where they are two by a session that lasts."""
-    names = [f"{number:02}a{'0' * 61}", f"{number:02}b{'0' * 61}"]
+    names = [f"{number:02}a{'0' * 29}", f"{number:02}b{'0' * 61}"]
     passwords = near.add_device(names[0]), far.add_device(names[1])
     topic, bridged = f"covey/1/in/{names[1]}", near is not far
     with TemporaryDirectory() as folder:
@@ -133,7 +133,7 @@ def _paho(near: Broker, far: Broker, count: int, number: int) -> float:
 
 def _bridge(near: Broker, far: Broker, configuration: Path) -> None:
     """Have one broker carry every inbox's messages to the other, over a session that lasts."""
-    name = f"{'b' * 64}"
+    name = f"{'b' * 32}"
     password = far.add_device(name)
     lines = [
         "connection far",

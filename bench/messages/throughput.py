@@ -58,7 +58,7 @@ def _ours(fleet: Fleet) -> tuple[float, float]:
 
 
 def _peer(fleet: Fleet, run: str, count: int, batch: int = 1) -> tuple[float, float]:
-    names = [hashlib.sha256(f"{run} {end}".encode()).hexdigest() for end in ("publisher", "subscriber")]
+    names = [hashlib.sha256(f"{run} {end}".encode()).hexdigest()[:32] for end in ("publisher", "subscriber")]
     passwords = [fleet.broker.add_device(name) for name in names]
     port = fleet.tap.port_for(run)
     topic = f"covey/1/in/{names[1]}"

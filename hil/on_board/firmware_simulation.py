@@ -128,7 +128,7 @@ class Collector:
                     for number in range(first, last + 1):
                         taken.setdefault(number, None)
             if kind == messages.LINK:
-                tag, key = cbor.record(cbor.decode(body, 64), 16, 32)
+                tag, key = cbor.record(cbor.decode(body, 64), 8, 32)
                 self.keys[tag] = key
 
     def open(self, envelope):
@@ -137,8 +137,8 @@ class Collector:
         self.versions.append(fields[0])
         if fields[0] != LINKED:
             return messages.open_sealed(envelope, self.identity.noise_secret)
-        _, tag, counter, box = cbor.record(fields, (LINKED, LINKED), 16, (1, 1 << 62), bytes)
-        nonce = tag + counter.to_bytes(8, "big")
+        _, tag, counter, box = cbor.record(fields, (LINKED, LINKED), 8, (1, 1 << 62), bytes)
+        nonce = tag + counter.to_bytes(16, "big")
         self.once(nonce, envelope)
         if tag not in self.keys:
             return None

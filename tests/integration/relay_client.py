@@ -25,7 +25,7 @@ class RelayClient:
         self, broker: Broker, *, username: str | None = None, password: str | None = None, **options: Any
     ) -> None:
         """Without a user name, a new one; without a password, one of its own on the broker."""
-        self.username = username or secrets.token_hex(32)
+        self.username = username or secrets.token_hex(16)
         self.password = broker.add_device(self.username) if password is None else password
         self.inbox = f"covey/1/in/{self.username}"
         self.relay = self.another_relay(broker.url, **options)

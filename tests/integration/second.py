@@ -33,7 +33,7 @@ class Second:
         """Make its keys, and with a broker an account there."""
         self.state, self.log = folder / name, folder / f"{name}.log"
         self.key = subprocess.check_output([*self._words(), "--key"], text=True).strip()
-        self.password = broker.add_device(self.key) if broker else None
+        self.password = broker.add_device(self.key[:32]) if broker else None
         self._relay = ["--relay", broker.url, "--password", self.password] if broker and self.password else []
         self._process: subprocess.Popen[bytes] | None = None
 

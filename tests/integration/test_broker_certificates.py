@@ -58,7 +58,7 @@ def enrol(tmp_path: Path, ca: FleetCa) -> Callable[..., tuple[str, ClientCertifi
     """Issue certificates; return the user name and the file."""
 
     def make(authority: FleetCa = ca, user_name: str | None = None) -> tuple[str, ClientCertificate]:
-        name = user_name or secrets.token_hex(32)
+        name = user_name or secrets.token_hex(16)
         bundle = tmp_path / f"{secrets.token_hex(4)}.pem"
         bundle.touch(mode=0o600)
         bundle.write_text(authority.mint(name))

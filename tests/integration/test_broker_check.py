@@ -28,7 +28,7 @@ _ACL = (Path(__file__).parents[2] / "broker_conf" / "mosquitto" / "acl").read_te
 
 def identities(broker: Broker) -> tuple[BrokerAccount, BrokerAccount]:
     """Make two that no device uses."""
-    one, two = secrets.token_hex(32), secrets.token_hex(32)
+    one, two = secrets.token_hex(16), secrets.token_hex(16)
     return BrokerAccount(one, broker.add_device(one)), BrokerAccount(two, broker.add_device(two))
 
 
@@ -122,7 +122,7 @@ def test_enrolment_that_reads_is_found(tmp_path: Path) -> None:
 
 def test_a_broker_with_certificates_keeps_everything(tmp_path: Path) -> None:
     ca, server = FleetCa.create(tmp_path / "ca"), make_certificate(tmp_path / "server", -1, 10)
-    one, two = (BrokerAccount(name, bundle=ca.mint(name)) for name in (secrets.token_hex(32), secrets.token_hex(32)))
+    one, two = (BrokerAccount(name, bundle=ca.mint(name)) for name in (secrets.token_hex(16), secrets.token_hex(16)))
     with Broker(tmp_path / "strict", certificate=server, fleet_ca=ca.folder) as strict:
         findings = list(Examination(strict.url, server[0], (one, two), "enrol", 0.0).findings())
     assert {each.name for each in findings if not each.kept} == {_UNBOUNDED}
@@ -162,8 +162,8 @@ def test_the_command(tmp_path: Path, broker: Broker) -> None:
         ("{}", 0o600, 78, "is not an identity file"),
         ('{"user_name": "x"}', 0o600, 78, "is not an identity file"),
         ("[1]", 0o600, 78, "is not an identity file"),
-        (json.dumps({"user_name": "a" * 64, "password": "p"}), 0o644, 78, "chmod 600"),
-        (json.dumps({"user_name": "a" * 64, "password": "p"}), 0o600, 2, "both identities are the same"),
+        (json.dumps({"user_name": "a" * 32, "password": "p"}), 0o644, 78, "chmod 600"),
+        (json.dumps({"user_name": "a" * 32, "password": "p"}), 0o600, 2, "both identities are the same"),
     ],
 )
 def test_mistakes(tmp_path: Path, content: str | None, mode: int, code: int, message: str) -> None:

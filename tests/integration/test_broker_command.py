@@ -21,7 +21,7 @@ from covey.adapters.broker.mosquitto_passwords import add_device
 from covey.adapters.keys.relay_credential import keep_credential
 from covey.adapters.state_folder import StateFolder
 from covey.config.schema import BrokerConfig
-from covey.core.ids import key_text
+from covey.core.ids import inbox_name, key_text
 from covey.errors import ConfigurationError, UsageError
 from tests import warm_covey
 from tests.integration.gateway import Gateway
@@ -53,7 +53,7 @@ def accepts(broker: Broker, name: str, password: str) -> bool:
 
 @pytest.mark.broker
 def test_a_broker_s_accounts_from_nothing(tmp_path: Path) -> None:
-    file, name, pid_file = tmp_path / "passwords", secrets.token_hex(32), tmp_path / "pid"
+    file, name, pid_file = tmp_path / "passwords", secrets.token_hex(16), tmp_path / "pid"
     ok("init", "--password-file", str(file))
     with Broker(tmp_path / "broker", settings={"password_file": f"{file}\npid_file {pid_file}"}) as broker:
         drawn = (tmp_path / "passwords.enrolment").read_text()
@@ -86,12 +86,12 @@ def test_a_broker_s_accounts_from_nothing(tmp_path: Path) -> None:
 
 
 def test_the_file_keeps_its_mode_and_holds_no_password(tmp_path: Path) -> None:
-    file, name = tmp_path / "passwords", secrets.token_hex(32)
+    file, name = tmp_path / "passwords", secrets.token_hex(16)
     ok("init", "--password-file", str(file))
     password = ok("enrol", name, "--password-file", str(file)).strip()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.chmod(0o640)
-    ok("enrol", secrets.token_hex(32), "--password-file", str(file))
+    ok("enrol", secrets.token_hex(16), "--password-file", str(file))
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert len(file.read_text().splitlines()) == 3
     assert password not in file.read_text()
@@ -102,7 +102,7 @@ def test_the_credential_in_a_file(tmp_path: Path) -> None:
     file.touch()
     assert ok("enrol", key_text("sign", key), "--password-file", str(file), "--output", str(output)) == ""
     assert stat.S_IMODE(output.stat().st_mode) == 0o600
-    assert file.read_text().startswith(f"{key.hex()}:$7$")
+    assert file.read_text().startswith(f"{inbox_name(key)}:$7$")
     assert len(output.read_text().strip()) == 48
 
 
@@ -110,21 +110,21 @@ def test_the_credential_in_a_file(tmp_path: Path) -> None:
     ("words", "code", "message"),
     [
         (["enrol"], 2, "missing: HEX"),
-        (["init", "a" * 64], 2, "one argument too many"),
-        (["enrol", "ab" * 31], 2, "64 lower-case hex digits"),
-        (["enrol", "../" * 21 + "a", "--ca", "ca"], 2, "64 lower-case hex digits"),
+        (["init", "a" * 32], 2, "one argument too many"),
+        (["enrol", "ab" * 15], 2, "32 lower-case hex digits"),
+        (["enrol", "../" * 21 + "a", "--ca", "ca"], 2, "32 lower-case hex digits"),
         (["enrol", "covey-sign-" + "a" * 58], 2, "mistyped"),
-        (["enrol", "a" * 64], 2, "no password file or CA"),
-        (["enrol", "a" * 64, "--ca", "ca"], 78, "covey broker init --ca"),
-        (["enrol", "a" * 64, "--ca", "ca", "--password-file", "p"], 2, "exclude each other"),
-        (["enrol", "a" * 64, "--password-file", "nowhere/p"], 78, "nowhere/p is not a file"),
-        (["enrol", "a" * 64, "--password-file", "mistyped"], 78, "covey broker init --password-file mistyped"),
-        (["remove", "a" * 64, "--password-file", "mistyped"], 78, "mistyped is not a file"),
+        (["enrol", "a" * 32], 2, "no password file or CA"),
+        (["enrol", "a" * 32, "--ca", "ca"], 78, "covey broker init --ca"),
+        (["enrol", "a" * 32, "--ca", "ca", "--password-file", "p"], 2, "exclude each other"),
+        (["enrol", "a" * 32, "--password-file", "nowhere/p"], 78, "nowhere/p is not a file"),
+        (["enrol", "a" * 32, "--password-file", "mistyped"], 78, "covey broker init --password-file mistyped"),
+        (["remove", "a" * 32, "--password-file", "mistyped"], 78, "mistyped is not a file"),
         (["renew", "--password-file", "mistyped"], 78, "mistyped is not a file"),
         (["init", "--password-file", "nowhere/p"], 78, "cannot be changed"),
-        (["enrol", "a" * 64, "--password-file", "p", "--pid-file", "text"], 78, "no readable process id"),
+        (["enrol", "a" * 32, "--password-file", "p", "--pid-file", "text"], 78, "no readable process id"),
         (["init", "--password-file", "p", "--shared-password-file", "-"], 2, "is empty"),
-        (["remove", "a" * 63, "--password-file", "p"], 2, "64 lower-case hex digits"),
+        (["remove", "a" * 31, "--password-file", "p"], 2, "32 lower-case hex digits"),
     ],
 )
 def test_mistakes(tmp_path: Path, words: list[str], code: int, message: str) -> None:
@@ -147,7 +147,7 @@ def test_a_fleet_ca_is_made_once(tmp_path: Path) -> None:
     assert stat.S_IMODE((folder / "ca.key").stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     (folder / "ca.key").chmod(0o644)
-    done = covey("enrol", "a" * 64, "--ca", str(folder))
+    done = covey("enrol", "a" * 32, "--ca", str(folder))
     assert done.returncode == 78
     assert "chmod 600" in done.stderr
 
@@ -163,23 +163,23 @@ def test_two_halves_of_two_authorities(tmp_path: Path) -> None:
 
 
 def test_two_at_a_time_undo_nothing(tmp_path: Path) -> None:
-    file, names = tmp_path / "passwords", [secrets.token_hex(32) for _ in range(20)]
+    file, names = tmp_path / "passwords", [secrets.token_hex(16) for _ in range(20)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: add_device(file, name), names))
-    assert sorted(line[:64] for line in file.read_text().splitlines()) == sorted(names)
+    assert sorted(line[:32] for line in file.read_text().splitlines()) == sorted(names)
 
 
 def test_a_crash_between_writing_and_replacing(tmp_path: Path) -> None:
     file = tmp_path / "passwords"
-    add_device(file, "a" * 64)
+    add_device(file, "a" * 32)
     (tmp_path / "passwords.new").write_text("half a li")
-    add_device(file, "b" * 64)
+    add_device(file, "b" * 32)
     assert [line[0] for line in file.read_text().splitlines()] == ["a", "b"]
 
 
 def test_a_pairing_makes_an_account_for_the_joiner(tmp_path: Path) -> None:
     """An inviter whose configuration names an authority mints the joiner's credential."""
-    gateway, name = Gateway(tmp_path, "inviter"), "ab" * 32
+    gateway, name = Gateway(tmp_path, "inviter"), "ab" * 16
     assert authority(BrokerConfig(), gateway.state) is None
     (gateway.state / "passwords").touch()
     gateway.ok("config", "set", "broker.password_file", "passwords")
@@ -203,7 +203,7 @@ def test_a_pairing_makes_an_account_for_the_joiner(tmp_path: Path) -> None:
 def test_the_joiner_keeps_its_credential_privately(tmp_path: Path) -> None:
     """A password or a certificate: either is kept privately, used from the next connection on, and wiped in the end."""
     folder = StateFolder.at(tmp_path / "joiner")
-    name = folder.create({}).signing_public.hex()
+    name = inbox_name(folder.create({}).signing_public)
     keep_credential(folder, PasswordAuthority(tmp_path / "passwords").mint(name))
     assert len(folder.relay_password(folder.configuration.config())) == 48
     keep_credential(folder, FleetCa.create(tmp_path / "ca").mint(name))

@@ -51,7 +51,7 @@ def joiner(broker: Broker, connect: Callable[..., Client]) -> Client:
 @pytest.fixture
 def inviter(broker: Broker, connect: Callable[..., Client]) -> Client:
     """Somebody with a device's account."""
-    username = secrets.token_hex(32)
+    username = secrets.token_hex(16)
     return connect(username, broker.add_device(username))
 
 
@@ -111,7 +111,7 @@ def test_one_enrolment_connection_at_a_time(broker: Broker, joiner: Client, conn
 
 def test_another_shared_password(tmp_path: Path, broker: Broker, connect: Callable[..., Client]) -> None:
     write_account(tmp_path / "broker" / "passwords", ENROLMENT_ACCOUNT, "fern otter")
-    broker.add_device(secrets.token_hex(32))  # reloads
+    broker.add_device(secrets.token_hex(16))  # reloads
     refused = Client(broker, "", ENROLMENT_ACCOUNT, broker.enrolment_password)
     assert refused.accepted.is_failure
     refused.close()

@@ -18,7 +18,7 @@ from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
 from covey.limits.pairing import MAXIMUM_OPEN_INVITES
 
 _FOLDER = Path(__file__).parents[2] / "broker_conf"
-_PACKET_BYTES = publish_bytes(len("covey/1/in/") + 64, MAXIMUM_ENVELOPE_BYTES)
+_PACKET_BYTES = publish_bytes(len("covey/1/in/") + 32, MAXIMUM_ENVELOPE_BYTES)
 _OTHERS = ("emqx", "vernemq", "nanomq", "hivemq")
 
 

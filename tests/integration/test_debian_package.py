@@ -174,7 +174,7 @@ def test_a_life_of_the_package(packages: tuple[Path, Path], purged: DebianRoot) 
     assert version >= _OLD_SCHEMA
     assert incarnation.hex() == "0123456789abcdef", "the same device goes on"
     [relay] = json.loads(root.run(*_AS_AGENT, "relay", "--json").stdout)
-    assert (relay["username"], relay["url"]) == (shown["signing_public"], "mqtts://fleet.example.org")
+    assert (relay["username"], relay["url"]) == (shown["broker_username"], "mqtts://fleet.example.org")
 
     root.dpkg("--remove", "covey")
     assert not (root.path / "usr/bin/covey").exists()
@@ -317,7 +317,7 @@ def _a_device_without_a_relay_is_not_retried(system: Booted, root: DebianRoot) -
     system.run("systemctl", "start", "covey", code=1)
     assert system.shown("covey", "ActiveState", "ExecMainStatus", "NRestarts") == ["failed", "78", "0"]
     assert "no relay is set" in system.run("journalctl", "--unit=covey", "--output=cat", "--priority=info")
-    username: str = json.loads(shown)["signing_public"]
+    username: str = json.loads(shown)["broker_username"]
     return username
 
 

@@ -88,7 +88,7 @@ def test_a_damaged_or_foreign_envelope_disturbs_nothing(
     # accepts: 000.12, 000.24, 001.05, 002.37
     one, two = _pair(new_gateway, "one", "two")
     stranger = new_relay_client().up()  # type: ignore[attr-defined]
-    topic = f"covey/1/in/{one.author}"
+    topic = f"covey/1/in/{one.account}"
     hostile = [
         b"",
         b"\x00",

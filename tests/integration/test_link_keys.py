@@ -28,7 +28,7 @@ def version_waiting(new_relay_client: Callable[..., RelayClient]) -> Look:
 
     def look(gateway: Gateway) -> int:
         password = (gateway.state / "relay.password").read_text().strip()
-        spy = new_relay_client(username=gateway.author, password=password).up()
+        spy = new_relay_client(username=gateway.account, password=password).up()
         version = spy.wait_for(Delivered).payload[1]
         spy.relay.stop()
         return version

@@ -242,8 +242,8 @@ def test_a_sleeper_is_woken_in_three_ways_that_learn_no_content(
     shed.kill()
     post.kill()
     post.start("run", "--no-sensors", environment={"SSL_CERT_FILE": str(certificate)})
-    listener = Client(broker, "listener", shed.author, (shed.state / "relay.password").read_text().strip())
-    assert not listener.subscribe(f"covey/1/wake/{shed.author}").is_failure
+    listener = Client(broker, "listener", shed.account, (shed.state / "relay.password").read_text().strip())
+    assert not listener.subscribe(f"covey/1/wake/{shed.account}").is_failure
     laptop.ok("message", "send", "--text", "secret", "--to", shed.author)
     laptop.ok("mailbox", "hand-over")
     wait_until(lambda: called.exists() and called.read_text().endswith("\n"), "the program was called")
@@ -251,5 +251,5 @@ def test_a_sleeper_is_woken_in_three_ways_that_learn_no_content(
     request, _, rest = take(asked, "the webhook is called").partition("\n")
     assert request == "POST /my-shed HTTP/1.1"
     assert {line.partition(":")[0] for line in rest.splitlines()} <= {"Host", "Accept-Encoding", "Content-Length", ""}
-    assert listener.next_message() == (f"covey/1/wake/{shed.author}", b"")
+    assert listener.next_message() == (f"covey/1/wake/{shed.account}", b"")
     listener.close()

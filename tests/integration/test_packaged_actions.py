@@ -136,7 +136,7 @@ def _set_up(site: Site, broker: Broker) -> None:
     _write(site.root, "etc/covey/operations.d/wait.toml", _WAIT.replace("{bound}", "3600"))
     _write(site.root, "etc/covey/operations.d/write.toml", _WAIT.replace("{bound}", "1"))
     _write(site.root, "etc/covey/conf.d/relay.toml", f'[relay]\nurl = "{broker.url}"\n')
-    username = json.loads(site.covey("init", "--label", "shed", "--json"))["signing_public"]
+    username = json.loads(site.covey("init", "--label", "shed", "--json"))["broker_username"]
     site.covey("relay", "set", "--password-file", "-", feed=broker.add_device(username))
     key = site.kim.json("key", "show")["signing_key"]
     for command in ("operations.operators", key), ("operations.commands", "look,wait,write,hush,gone,journal,reboot"):

@@ -227,7 +227,7 @@ def test_both_meet_over_tls_and_the_authority_travels(
     chain, key = make_certificate(tmp_path / "certificate", -1, 1)
     with Broker(tmp_path / "tls", certificate=(chain, key)) as broker:
         barn, pi = Gateway(tmp_path, "barn"), fresh("pi")
-        password = broker.add_device(barn.author)
+        password = broker.add_device(barn.account)
         barn.ok("relay", "set", broker.url, "--ca-file", str(chain), "--password-file", "-", feed=password)
         barn.ok("group", "create")
         pid_file = tmp_path / "mosquitto.pid"
@@ -304,7 +304,7 @@ def test_strangers_at_the_rendezvous_end_no_pairing(
     code = inviting.document()["code"]
     number = code.split("-")[0]
     ours, theirs = (f"covey/1/pair/{number}/{side}" for side in "ab")
-    username = secrets.token_hex(32)
+    username = secrets.token_hex(16)
     eve = Client(broker, "", username, broker.add_device(username))
     for _ in range(3):
         eve.publish(ours, to_wire(Offer(secrets.token_bytes(32), Password.CODE)))
@@ -444,13 +444,13 @@ def test_an_account_that_nobody_comes_with_is_taken_away(
     os.kill(inviting.process.pid, signal.SIGSTOP)
     joining = start(pi, "join", code, "--relay", broker.url, "--timeout", "0")
     joining.document()
-    wait_until(lambda: pi.author in passwords.read_text(), "it has an account")
+    wait_until(lambda: pi.account in passwords.read_text(), "it has an account")
     joining.process.kill()
     broker.stop()  # before it has come with it
     os.kill(inviting.process.pid, signal.SIGCONT)
     barn.ok("invite", "--cancel")
-    wait_until(lambda: pi.author not in passwords.read_text(), "the account is gone")
-    assert barn.author in passwords.read_text()
+    wait_until(lambda: pi.account not in passwords.read_text(), "the account is gone")
+    assert barn.account in passwords.read_text()
 
 
 def test_a_fleet_ca_gives_certificates(

@@ -60,7 +60,7 @@ def test_a_replayed_will_changes_nothing(pair: tuple[Gateway, Gateway], broker: 
     collector, device = pair
     device.end()
     collector.end()
-    spy = RelayClient(broker, username=collector.author)  # a broker that keeps what it carries
+    spy = RelayClient(broker, username=collector.account)  # a broker that keeps what it carries
     try:
         spy.up()
         device.start("run", "--no-sensors")

@@ -27,7 +27,7 @@ def test_its_envelopes_go_by_link_until_it_is_killed_and_again_afterwards(
     second.start("--invite", collector.ok("invite", "--no-wait").strip(), *count)
     wait_until(lambda: second.said("link"), "the collector has acknowledged a key")
     collector.end()
-    spy = new_relay_client(username=collector.author, password=_password(collector)).up()
+    spy = new_relay_client(username=collector.account, password=_password(collector)).up()
     spy.wait_for(Delivered, lambda event: event.payload[1] == LINKED)
     spy.relay.stop()
     second.end()

@@ -107,14 +107,14 @@ def test_one_command_starts_a_relay_that_admits_the_devices_it_enrols(machine: C
     hub = Hub(machine)
     assert [hub.finding(check) for check in ("served_relay", "relay", "credential", "acl")] == ["ok"] * 4
     for _ in range(3):  # one after the other: mosquitto loses a signal that comes while it still reads its files
-        user_name = secrets.token_hex(32)
+        user_name = secrets.token_hex(16)
         password = hub.device.ok("broker", "enrol", user_name)
     wait_until(lambda: hub.finding("served_relay") == "ok", "the last account is in force")
     assert hub.log.count("Reloading config") >= 1
     stored = hub.device.state / "broker"
     os.kill(hub.server.pid, signal.SIGSTOP)
     try:
-        hub.device.ok("broker", "enrol", secrets.token_hex(32))
+        hub.device.ok("broker", "enrol", secrets.token_hex(16))
         found = hub.device.covey("check", "--offline").stdout
     finally:
         os.kill(hub.server.pid, signal.SIGCONT)
@@ -273,7 +273,7 @@ def test_an_account_that_subscribes_without_end_is_shut_out_and_nobody_else(
     if account == "enrol":
         user_name, password = account, shared_enrolment(place.password_file) or ""
     else:
-        user_name = secrets.token_hex(32)
+        user_name = secrets.token_hex(16)
         password = hub.device.ok("broker", "enrol", user_name).strip()
         wait_until(place.in_force, "the account is in force")
     address = BrokerAddress("127.0.0.1", hub.port, tls_context(place.ca_file))
@@ -297,7 +297,7 @@ def test_an_account_that_subscribes_without_end_is_shut_out_and_nobody_else(
 def test_check_finds_that_a_served_relay_bounds_subscriptions(machine: Callable[[str], Machine]) -> None:
     hub = Hub(machine)
     place = ServedFolder(hub.device.state / "broker")
-    names = [secrets.token_hex(32) for _ in range(2)]
+    names = [secrets.token_hex(16) for _ in range(2)]
     one, two = (BrokerAccount(name, hub.device.ok("broker", "enrol", name).strip()) for name in names)
     wait_until(place.in_force, "the accounts are in force")
     shared = shared_enrolment(place.password_file) or ""
@@ -331,7 +331,7 @@ def test_a_device_that_returns_with_a_new_password_harms_no_other_session(machin
         assert not found.refusal
         return found
 
-    away, other = (secrets.token_hex(32) for _ in range(2))
+    away, other = (secrets.token_hex(16) for _ in range(2))
     password, broker = enrol(other), hub.mosquitto
     waiting = visit(other, password)
     assert waiting.subscribe(f"covey/1/in/{other}") < 0x80

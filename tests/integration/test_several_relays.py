@@ -41,7 +41,7 @@ class Pair:
         self.sent: dict[str, list[str]] = {"one": [], "two": []}
         self.one.ok("group", "create")
         for gateway in self.both:
-            password = cloud.add_device(gateway.author)
+            password = cloud.add_device(gateway.account)
             gateway.ok("relay", "add", cloud.url, "--password-file", "-", feed=password)
         self.one.start("run", "--no-sensors")
         self.one.invite(self.two)

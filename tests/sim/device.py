@@ -17,7 +17,7 @@ from covey.app.telemetry.collector import Collector
 from covey.app.telemetry.node_keys import NodeKeys
 from covey.core.crypto import Identity
 from covey.core.group.manifest import GroupManifest
-from covey.core.ids import INCARNATION_BYTES, DeviceKey, GroupId, Incarnation, Place, node_id
+from covey.core.ids import INCARNATION_BYTES, DeviceKey, GroupId, Incarnation, Place, inbox_name, node_id
 from covey.core.link.link_keys import LinkTerms
 from covey.core.node import Node
 from covey.core.now import Now
@@ -133,7 +133,7 @@ class Device:
         self._events: list[RelayEvent] = []
         self._wake = 0
         self._idle_turns = 0
-        client = identity.signing_public.hex()
+        client = inbox_name(identity.signing_public)
         self.links: Sequence[Link] = [world.link_class(world, broker, client, self._take_event) for broker in brokers]
 
     # -- life ---------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.orders import Obeying
-from covey.core.ids import Incarnation, key_text
+from covey.core.ids import Incarnation, inbox_name, key_text
 from covey.core.now import Now
 from covey.core.orders.authority import Pins
 from covey.limits.group import MAXIMUM_MANIFEST_BYTES
@@ -164,7 +164,7 @@ class ReleaseWorld:
         for each in self.by_stick:
             each.trial_us = 100 * TRIAL_US  # as long as somebody may take who comes with a stick
         self.brokers = [self.devices[: devices - by_stick : 2], self.devices[1 : devices - by_stick : 2]]
-        self._by_key = {each.key.hex(): each for each in (*self.brokers[0], *self.brokers[1])}
+        self._by_key = {inbox_name(each.key): each for each in (*self.brokers[0], *self.brokers[1])}
         self._stick = folder / "stick"
         self._busy: set[Pump] = set()
 
@@ -215,7 +215,7 @@ class ReleaseWorld:
         for device in [each for each in self._by_key.values() if each in self._busy]:
             device.turn(self.now)
             for outgoing in [] if device.is_cut_off else self._sent(device):
-                if outgoing.topic.endswith(self.operator.key.hex()) and self.chance.random() >= self.loss:
+                if outgoing.topic.endswith(inbox_name(self.operator.key)) and self.chance.random() >= self.loss:
                     self.operator.receive(outgoing.envelope)
                     count += 1
             if not device.store.installations.all() and not device.store.outbox.totals()[0]:

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from covey.adapters.sqlite.mailbox import MailboxTables
-from covey.core.ids import DeviceKey, Place
+from covey.core.ids import DeviceKey, Place, inbox_name
 from covey.core.link.sealer import Outgoing
 from covey.core.mailbox import client as client_module
 from covey.core.mailbox.client import MailboxSession
@@ -89,7 +89,9 @@ class MailboxWorld:
 
     def _carry(self, outgoing: Outgoing) -> None:
         fate = 1.0 if self.calm else self.chance.random()
-        receiver = next((each for each in self.fleet.devices.values() if outgoing.topic.endswith(each.key.hex())), None)
+        receiver = next(
+            (each for each in self.fleet.devices.values() if outgoing.topic.endswith(inbox_name(each.key))), None
+        )
         if fate < 0.25 or receiver is None or receiver.name in self.fleet.asleep:
             return
         if fate < 0.35:

@@ -14,7 +14,7 @@ import pytest
 
 from covey.app.telemetry.collector import Collector
 from covey.app.telemetry.node_keys import NodeKeys
-from covey.core.ids import GroupId, node_id
+from covey.core.ids import GroupId, inbox_name, node_id
 from covey.core.link.sealer import Outgoing
 from covey.core.telemetry.batch import split_number
 from covey.core.vault.documents import VaultManifest, entry_key, open_segment
@@ -75,10 +75,10 @@ class Shard:
         self._carry(self.collector.sends())
 
     def _carry(self, moving: list[Outgoing]) -> None:
-        by_address = {device.key.hex(): device for device, _ in self.senders}
+        by_address = {inbox_name(device.key): device for device, _ in self.senders}
         for outgoing in moving:
             address = outgoing.topic.rpartition("/")[2]
-            if address == self.collector.key.hex():
+            if address == inbox_name(self.collector.key):
                 self._waiting.append(outgoing.envelope)
             elif address in by_address:
                 by_address[address].receive(outgoing.envelope)

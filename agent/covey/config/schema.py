@@ -456,7 +456,7 @@ class MailboxConfig:
         local=True,
     )
     wake_topics: bool = _setting(
-        False, "as a mailbox: publish to covey/1/wake/KEY for devices that ask to be woken by mqtt", True, local=True
+        False, "as a mailbox: publish to covey/1/wake/NAME for devices that ask to be woken by mqtt", True, local=True
     )
     wake_webhooks: tuple[str, ...] = _setting(
         (),

@@ -17,6 +17,7 @@ GROUP_ID_BYTES = 32
 INCARNATION_BYTES = 8
 NODE_ID_BYTES = 16
 VAULT_ID_BYTES = 16
+_INBOX_BYTES = 16
 
 DeviceKey = NewType("DeviceKey", bytes)
 """A device's 32-byte Ed25519 public key, which identifies the device everywhere."""
@@ -71,6 +72,14 @@ _HEX = frozenset(string.hexdigits.lower()) - frozenset(string.ascii_uppercase)
 def device_name(signing_public: DeviceKey) -> str:
     """Return the 8 hex digits by which a device is always shown; labels come after it, never instead."""
     return signing_public[:4].hex()
+
+
+def inbox_name(owner: bytes) -> str:
+    """Return the name of a device's inbox, which is its user name at relays: hex of its key's first 16 bytes (ADR 127).
+
+    An invite file's account is named so, too, by the invite's id.
+    """
+    return owner[:_INBOX_BYTES].hex()
 
 
 def node_id(signing_public: DeviceKey) -> NodeId:

@@ -25,7 +25,17 @@ from covey.app.telemetry.collector import Collector
 from covey.app.telemetry.node_keys import NodeKeys
 from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR
-from covey.core.ids import INCARNATION_BYTES, DeviceKey, GroupId, Incarnation, NodeId, Place, VaultId, node_id
+from covey.core.ids import (
+    INCARNATION_BYTES,
+    DeviceKey,
+    GroupId,
+    Incarnation,
+    NodeId,
+    Place,
+    VaultId,
+    inbox_name,
+    node_id,
+)
 from covey.core.link.link_keys import DEFAULT_TERMS
 from covey.core.link.state import LinkState
 from covey.core.node import Node
@@ -66,7 +76,7 @@ class Device:
     @property
     def address(self) -> str:
         """The last level of the topic of its inbox."""
-        return self.identity.signing_public.hex()
+        return inbox_name(self.identity.signing_public)
 
     def start(self, now: Now) -> None:
         """Start the process: everything that it knows is on the disk."""

@@ -26,8 +26,8 @@ _EIGHTH_US = const(450_000_000)
 
 
 def seal_by_link(message, tag, key, counter):
-    """Return a link envelope; no `counter` may be used twice with one tag (16) and key (32)."""
-    nonce = tag + counter.to_bytes(8, "big")
+    """Return a link envelope; no `counter` may be used twice with one tag (8) and key (32)."""
+    nonce = tag + counter.to_bytes(16, "big")
     return cbor.encode([2, tag, counter, nacl.crypto_secretbox(messages.padded(message), nonce, key)])
 
 
@@ -61,7 +61,7 @@ class LinkKeys:
         """Return what draws a key, and writes the LINK that gives it to the collector, at a time."""
 
         def write(now_us):
-            link = nacl.randombytes(16), nacl.randombytes(32)
+            link = nacl.randombytes(8), nacl.randombytes(32)
             message = board._write(messages.LINK, messages.NO_GROUP, cbor.encode(link), now_us)
             self.begin(*link, board.outbox.add(message, False), now_us)
 

@@ -42,8 +42,8 @@ _EITHER = const(0x0F)
 
 def padded_length(length):
     """Return the PADMÉ length of a plaintext, its marker byte counted."""
-    if length <= 64:
-        return 64
+    if length <= 40:
+        return 40
     exponent = len(bin(length)) - 3  # of its highest bit, behind "0b"
     zeros = (1 << exponent - (len(bin(exponent)) - 2)) - 1
     return (length + zeros) & ~zeros

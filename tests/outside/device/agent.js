@@ -31,6 +31,7 @@ const RECONNECT_MS = [500, 30000]
 const EPHEMERAL_MS = 60000
 const FEATURES = [1, 2, 3, 6] // history, settings, commands, ephemeral messages
 const [HERE, GOING, GONE] = [0, 1, 2]
+const inbox = id => id.slice(0, 32)
 const TOPIC = 'covey/1/in/'
 const MEMBERS_ONLY = new Set([
   'BLOB', 'TELEMETRY', 'SUMMARY', 'REDIRECTED', 'FORWARD', 'GROUP_PULL', 'GROUP_VOTE', 'OPERATIONS', 'HISTORY_PULL', 'HISTORY_GRAPH', 'SETTING_REPORT',
@@ -101,9 +102,9 @@ class Device {
     const number = this.nextCounter()
     const will = this.will(number)
     const { password = null, certificates = this.options.certificates } = this.account() ?? {}
-    const connection = new Connection(this.relay(), { user: this.identity.id, password, certificates, will })
+    const connection = new Connection(this.relay(), { user: inbox(this.identity.id), password, certificates, will })
     this.connection = Object.assign(connection, { number })
-    connection.on('connect', () => connection.subscribe(TOPIC + this.identity.id))
+    connection.on('connect', () => connection.subscribe(TOPIC + inbox(this.identity.id)))
     connection.on('subscribed', () => this.connected())
     connection.on('delivery', delivery => this.deliver(connection, delivery))
     connection.on('close', why => {
@@ -132,7 +133,7 @@ class Device {
   publish(to, raw, link = {}) {
     const noise = this.noiseOf(to)
     if (!noise || !this.connection?.up) return false
-    return this.connection.publish(TOPIC + to, this.ownKeys.seal(to, raw, noise, this.now(), link))
+    return this.connection.publish(TOPIC + inbox(to), this.ownKeys.seal(to, raw, noise, this.now(), link))
   }
 
   noiseOf(id) {
@@ -157,7 +158,7 @@ class Device {
     const [to] = this.collectors()
     if (!to) return null
     const raw = this.links.write('PRESENCE', to, null, encode([counter, GONE, BEAT_S, []]))
-    return { topic: TOPIC + to, payload: envelopes.seal(raw, this.noiseOf(to)), delay: Math.min(42, BEAT_S) }
+    return { topic: TOPIC + inbox(to), payload: envelopes.seal(raw, this.noiseOf(to)), delay: Math.min(42, BEAT_S) }
   }
 
   beat(state) {

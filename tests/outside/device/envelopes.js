@@ -10,7 +10,7 @@ const MAXIMUM_MESSAGE_BYTES = 1000000
 
 /** The PADMÉ length of `length` bytes */
 function padded(length) {
-  if (length <= 64) return 64
+  if (length <= 40) return 40
   const e = Math.floor(Math.log2(length))
   const z = e - (Math.floor(Math.log2(e)) + 1)
   return Math.floor((length + 2 ** z - 1) / 2 ** z) * 2 ** z
@@ -38,7 +38,7 @@ function seal(message, recipientNoise, ephemeral = crypto.randomBytes(32), nonce
 function counterNonce(tag, counter) {
   const number = Buffer.alloc(8)
   number.writeBigUInt64BE(BigInt(counter))
-  return Buffer.concat([tag, number])
+  return Buffer.concat([tag, Buffer.alloc(8), number])
 }
 
 const sealByLink = (message, tag, linkKey, counter) =>
@@ -55,7 +55,7 @@ function open(envelope, secrets, linkKey = () => null) {
   const form = integer(1, 2n ** 63n)(value[0])
   if (form > 2) throw new Refused('unsupported')
   if (form === 2) {
-    const [, tag, counter, ciphertext] = tuple(uint63, exactly(16), uint63, octets(MAXIMUM_ENVELOPE_BYTES))(value)
+    const [, tag, counter, ciphertext] = tuple(uint63, exactly(8), uint63, octets(MAXIMUM_ENVELOPE_BYTES))(value)
     const found = linkKey(tag)
     if (!found) throw new Refused('decryption')
     return { message: unpad(secretboxOpen(ciphertext, counterNonce(tag, counter), found)), tag, secret: null }

@@ -2,11 +2,12 @@
 'use strict'
 const { blake2b } = require('./primitives.js')
 
-const HALF = 16
+const DIGEST = 16
+const HALF = 10
 const ascending = hashes => [...hashes].sort(Buffer.compare)
 
 /** The head digest of a group, or its history digest */
-const digestOf = (hashes, person) => blake2b(Buffer.concat(ascending(hashes)), person).subarray(0, HALF)
+const digestOf = (hashes, person) => blake2b(Buffer.concat(ascending(hashes)), person).subarray(0, DIGEST)
 
 function half(pairs) {
   if (!pairs.length) return Buffer.alloc(HALF)
@@ -17,7 +18,8 @@ function half(pairs) {
 /** `groups`: [group id, head digest, history digest or null] of every shared one */
 function sharedHeads(groups) {
   const histories = groups.filter(group => group[2])
-  return Buffer.concat([half(groups.map(([id, manifests]) => [id, manifests])), half(histories.map(([id, , history]) => [id, history]))])
+  const halves = [half(groups.map(([id, manifests]) => [id, manifests])), half(histories.map(([id, , history]) => [id, history]))]
+  return Buffer.concat([...halves, Buffer.alloc(32 - 2 * HALF)])
 }
 
 /** A half of zeros says nothing, and differs from nothing. */

@@ -55,7 +55,7 @@ class OwnLinkKeys {
     const lately = (this.sealed.get(to) ?? []).filter(at => now - at < USED_MS)
     if (lately.length < AFTER_ENVELOPES && !this.due?.has(to)) return null
     this.due?.delete(to)
-    const [tag, key] = [crypto.randomBytes(16), crypto.randomBytes(32)]
+    const [tag, key] = [crypto.randomBytes(8), crypto.randomBytes(32)]
     this.keys.set(to, { tag, key, noise, at: now, usable: false, counter: 1 })
     return encode([tag, key])
   }

@@ -82,12 +82,38 @@ function restoredTelemetry(body, implied) {
 
 /** What came under a link key: an array of two is a message. */
 const isNote = bytes => bytes[0] !== 0x82
-const writeNote = (type, heads, body) => encode([TYPES[type], heads, body])
+const SHARED = 20 // of heads, which are 32 bytes in a message
+const SHORTENED = 64
+
+/** A note; of the usual acknowledgement the short form */
+function writeNote(type, heads, body) {
+  const short = type === 'ACK' && body.length <= SHORTENED && shortened(body)
+  return encode([TYPES[type], heads.subarray(0, SHARED), ...(short || [body])])
+}
+
+function shortened(body) {
+  const { incarnation: life, received: { upto, ranges: beyond }, imprints: runs, unsupported } = readAcknowledgement(body)
+  const [[first, marks] = []] = runs ?? []
+  if (runs?.length !== 1 || beyond.length || unsupported.length || first + marks.length / 4 - 1 !== upto) return null
+  return [life, upto, marks]
+}
+
+function restoredAcknowledgement([, , life, upto, marks]) {
+  const count = marks.length / 4
+  if (!count || !Number.isInteger(count) || count > upto) throw malformed('imprints')
+  return encode([life, [upto, []], [[upto - count + 1, marks]]])
+}
 
 /** The message that a note under an author's link key stands for */
 function readNote(bytes, author, recipient) {
-  const shapes = [integer(0, 255), exactly(32), octets(MAXIMUM_MESSAGE_BYTES)]
-  const [[number, groupId, body]] = structure(read(bytes, MAXIMUM_MESSAGE_BYTES), shapes)
+  const shapes = [integer(0, 255), exactly(SHARED), octets(MAXIMUM_MESSAGE_BYTES)]
+  const ofAcknowledgement = [integer(0, 255), exactly(SHARED), incarnation, sequence, octets(4 * MAXIMUM_IMPRINTS)]
+  const value = read(bytes, MAXIMUM_MESSAGE_BYTES)
+  const isShort = Array.isArray(value) && value.length === 5 && value[0] === TYPES.ACK
+  const [fields] = structure(value, isShort ? ofAcknowledgement : shapes)
+  const [number, said] = fields
+  const body = isShort ? restoredAcknowledgement(fields) : fields[2]
+  const groupId = Buffer.concat([said, Buffer.alloc(32 - SHARED)])
   const type = NAMES.get(number)
   if (!NOTES.has(type)) throw new Refused('unsupported')
   return { type, number, author, recipient, groupId, incarnation: Buffer.alloc(8), seq: 0, linkSeq: 0, sentAt: 0, body, unsupported: false, raw: bytes }
@@ -151,7 +177,7 @@ function readLink(bytes) {
     if (known.length % 2) throw malformed('a name without a unit')
     return value
   }
-  const shapes = [exactly(16), exactly(32), exactly(32), exactly(8), exactly(8), uint63, uint63, names]
+  const shapes = [exactly(8), exactly(32), exactly(32), exactly(8), exactly(8), uint63, uint63, names]
   const value = read(bytes, 2240)
   const count = Array.isArray(value) ? value.filter(each => !(each instanceof Map)).length : 0
   return structure(value, shapes.slice(0, count > 4 ? 8 : count > 2 ? 4 : 2))[0]

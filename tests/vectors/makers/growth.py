@@ -62,7 +62,7 @@ def _structures() -> dict[str, tuple[str | None, list[Any]]]:
         "vote": ("covey/1 vote", [1, GROUP_ID, 0, BOB.signing_public, 2, ALICE.signing_public]),
         "revoke": ("covey/1 revoke", [1, GROUP_ID, 1, 1, [ALICE.signing_public], ALICE.signing_public]),
         "ACK": (None, [INCARNATION, [41, []]]),
-        "LINK": (None, [seeded("link tag", 16), seeded("link key")]),
+        "LINK": (None, [seeded("link tag", 8), seeded("link key")]),
         "LOSS": (None, [1, [[5, 9]], []]),
         "RESUME": (None, [[1, 4]]),
         "JOIN": (None, [seeded("secret", 16), ALICE.noise_public, "pi"]),

@@ -16,9 +16,9 @@ from covey.core.wire.short import Implied, ImpliedBatch, shorten
 from tests.vectors.makers.cast import ALICE, BOB, BOOT_ID, INCARNATION, NOW_US, cbor, flip, seeded
 
 _KEY = seeded("link key")
-_TAG = seeded("link tag", 16)
+_TAG = seeded("link tag", 8)
 _COUNTER = 7
-_NONCE = _TAG + _COUNTER.to_bytes(8)
+_NONCE = _TAG + _COUNTER.to_bytes(16)
 
 
 def _sealed(padded: bytes) -> bytes:
@@ -28,14 +28,14 @@ def _sealed(padded: bytes) -> bytes:
 
 def _refused() -> list[tuple[str, str, bytes]]:
     good = envelope.seal_by_link(b"covey", _KEY, _TAG, _COUNTER)
-    ciphertext = good[-80:]
+    ciphertext = good[-56:]
     return [
         ("another key", "decryption", envelope.seal_by_link(b"covey", seeded("another"), _TAG, _COUNTER)),
         ("a tag that nobody has told", "decryption", cbor([2, flip(_TAG, 0), _COUNTER, ciphertext])),
         ("another counter", "decryption", cbor([2, _TAG, _COUNTER + 1, ciphertext])),
         ("counter zero", "decryption", cbor([2, _TAG, 0, ciphertext])),
         ("a bit of the ciphertext flipped", "decryption", flip(good, -1)),
-        ("a bit of the authenticator flipped", "decryption", flip(good, -80)),
+        ("a bit of the authenticator flipped", "decryption", flip(good, -56)),
         ("ciphertext cut", "decryption", cbor([2, _TAG, _COUNTER, ciphertext[:-1]])),
         ("ciphertext shorter than its authenticator", "decryption", cbor([2, _TAG, _COUNTER, ciphertext[:15]])),
         ("no ciphertext", "decryption", cbor([2, _TAG, _COUNTER, b""])),
@@ -44,18 +44,18 @@ def _refused() -> list[tuple[str, str, bytes]]:
         ("form 3", "unsupported", cbor([3, _TAG, _COUNTER, ciphertext])),
         ("version 1 of the same shape", "malformed", cbor([1, _TAG, _COUNTER, ciphertext])),
         ("version not minimal", "malformed", b"\x84\x18\x02" + good[2:]),
-        ("counter not minimal", "malformed", good[:19] + b"\x18\x07" + good[20:]),
-        ("tag of 15 bytes", "malformed", cbor([2, _TAG[:15], _COUNTER, ciphertext])),
-        ("tag of 17 bytes", "malformed", cbor([2, _TAG + b"\x00", _COUNTER, ciphertext])),
+        ("counter not minimal", "malformed", good[:11] + b"\x18\x07" + good[12:]),
+        ("tag of 7 bytes", "malformed", cbor([2, _TAG[:7], _COUNTER, ciphertext])),
+        ("tag of 9 bytes", "malformed", cbor([2, _TAG + b"\x00", _COUNTER, ciphertext])),
         ("negative counter", "malformed", cbor([2, _TAG, -1, ciphertext])),
         ("counter beyond 63 bits", "malformed", cbor([2, _TAG, 2**63, ciphertext])),
         ("counter as bytes", "malformed", cbor([2, _TAG, bytes(8), ciphertext])),
-        ("ciphertext as text", "malformed", cbor([2, _TAG, _COUNTER, "x" * 80])),
+        ("ciphertext as text", "malformed", cbor([2, _TAG, _COUNTER, "x" * 56])),
         ("a field missing", "malformed", cbor([2, _TAG, ciphertext])),
         ("a field too many", "malformed", cbor([2, _TAG, _COUNTER, ciphertext, None])),
         ("not padded", "malformed", _sealed(b"covey")),
-        ("only zeros inside", "malformed", _sealed(bytes(64))),
-        ("padded to the next size", "malformed", _sealed(b"covey\x80".ljust(72, b"\0"))),
+        ("only zeros inside", "malformed", _sealed(bytes(40))),
+        ("padded to the next size", "malformed", _sealed(b"covey\x80".ljust(44, b"\0"))),
     ]
 
 
@@ -86,7 +86,7 @@ def _links() -> list[dict[str, Any]]:
         ("a group without an incarnation", "malformed", cbor([_TAG, _KEY, _NAMED[0]])),
         ("a group of 16 bytes", "malformed", cbor([_TAG, _KEY, _NAMED[0][:16], _NAMED[1]])),
         ("an incarnation of 9 bytes", "malformed", cbor([_TAG, _KEY, _NAMED[0], _NAMED[1] + b"\x00"])),
-        ("tag of 15 bytes", "malformed", cbor([_TAG[:15], _KEY])),
+        ("tag of 7 bytes", "malformed", cbor([_TAG[:7], _KEY])),
         ("key of 31 bytes", "malformed", cbor([_TAG, _KEY[:31]])),
         ("key of 33 bytes", "malformed", cbor([_TAG, _KEY + b"\x00"])),
         ("key as text", "malformed", cbor([_TAG, "x" * 32])),
@@ -110,38 +110,51 @@ def _links() -> list[dict[str, Any]]:
     ]
 
 
-_HEADS = GroupId(seeded("shared", 32))
+_HEADS = GroupId(seeded("shared", 20) + bytes(12))
 _ACKNOWLEDGED = Acknowledgement(INCARNATION, SequenceSet(20), {20: b"\x01\x02\x03\x04"}).to_wire()
 
 
 def _notes() -> list[dict[str, Any]]:
     acknowledgement, beat, heads = MessageType.ACK, MessageType.PRESENCE, _HEADS
     body = cbor([1_800_000_001, 0, 300, [1_800_000_000]])
+    shared = heads[:20]
+    late = Acknowledgement(INCARNATION, SequenceSet(20), {18: b"\x05\x06\x07\x08"}).to_wire()
+    scattered = Acknowledgement(INCARNATION, SequenceSet(20).add(22), {20: b"\x01\x02\x03\x04"}).to_wire()
+    three = Acknowledgement(INCARNATION, SequenceSet(3), {each: bytes([each]) * 4 for each in (1, 2, 3)}).to_wire()
     good: list[tuple[str, MessageType, GroupId, bytes]] = [
         ("an acknowledgement", acknowledgement, heads, _ACKNOWLEDGED),
         ("an acknowledgement that says nothing of groups", acknowledgement, GroupId(bytes(32)), _ACKNOWLEDGED),
         ("a beat", beat, heads, body),
-        ("a body that its type's reader judges", acknowledgement, heads, b""),
+        ("an acknowledgement of all that ever came", acknowledgement, heads, three),
+        ("an acknowledgement of what is not the newest", acknowledgement, heads, late),
+        ("an acknowledgement with a gap", acknowledgement, heads, scattered),
+        ("a body that its type's reader judges", beat, heads, b""),
     ]
     refused: list[tuple[str, str, bytes]] = [
-        ("a type without notes", "unsupported", cbor([int(MessageType.HEADS), heads, cbor([False, []])])),
-        ("a type that nobody knows", "unsupported", cbor([0xFF, heads, b""])),
-        ("an even key", "unsupported", cbor([int(beat), heads, body, {1_000: 0}])),
-        ("type beyond 255", "malformed", cbor([256, heads, body])),
-        ("heads of 16 bytes", "malformed", cbor([int(beat), heads[:16], body])),
+        ("a type without notes", "unsupported", cbor([int(MessageType.HEADS), shared, cbor([False, []])])),
+        ("a type that nobody knows", "unsupported", cbor([0xFF, shared, b""])),
+        ("an even key", "unsupported", cbor([int(beat), shared, body, {1_000: 0}])),
+        ("type beyond 255", "malformed", cbor([256, shared, body])),
+        ("heads of 32 bytes", "malformed", cbor([int(beat), heads, body])),
         ("no heads", "malformed", cbor([int(beat), body])),
-        ("body as an array", "malformed", cbor([int(beat), heads, [1_800_000_001, 0, 300, [1_800_000_000]]])),
-        ("an empty map at the end", "malformed", cbor([int(beat), heads, body, {}])),
-        ("a field too many", "malformed", cbor([int(beat), heads, body, None])),
-        ("a byte after the note", "malformed", cbor([int(beat), heads, body]) + b"\x00"),
+        ("body as an array", "malformed", cbor([int(beat), shared, [1_800_000_001, 0, 300, [1_800_000_000]]])),
+        ("an empty map at the end", "malformed", cbor([int(beat), shared, body, {}])),
+        ("a field too many", "malformed", cbor([int(beat), shared, body, None])),
+        ("a byte after the note", "malformed", cbor([int(beat), shared, body]) + b"\x00"),
         ("nothing", "malformed", b""),
+        ("a short beat", "malformed", cbor([int(beat), shared, INCARNATION, 20, bytes(4)])),
+        ("short, without imprints", "malformed", cbor([int(acknowledgement), shared, INCARNATION, 20, b""])),
+        ("short, with half an imprint", "malformed", cbor([int(acknowledgement), shared, INCARNATION, 20, bytes(2)])),
+        ("short, of more than came", "malformed", cbor([int(acknowledgement), shared, INCARNATION, 2, bytes(12)])),
+        ("short, of too many", "limit", cbor([int(acknowledgement), shared, INCARNATION, 9_999, bytes(4_100)])),
+        ("short, and another field", "malformed", cbor([int(acknowledgement), shared, INCARNATION, 2, bytes(4), None])),
     ]
     rows = [
         {"name": name, "type": int(kind), "heads": said.hex(), "body": content.hex(), "bytes": raw.hex(), "code": None}
         for name, kind, said, content in good
         for raw in [write_note(kind, said, content)]
     ]
-    odd = cbor([int(beat), heads, body, {1_001: 0}]).hex()
+    odd = cbor([int(beat), shared, body, {1_001: 0}]).hex()
     known: dict[str, Any] = {"type": int(beat), "heads": heads.hex(), "body": body.hex()}
     rows.append({"name": "an odd key", **known, "bytes": odd, "code": None})
     return rows + [{"name": name, "bytes": raw.hex(), "code": code} for name, code, raw in refused]

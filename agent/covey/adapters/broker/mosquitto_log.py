@@ -28,7 +28,7 @@ from covey.limits.broker import (
 )
 
 _DAY_S = 86_400.0
-_SUBSCRIPTION = re.compile(rb"\S+: ([0-9a-f]{64}|enrol) [012] (.*)\n?")
+_SUBSCRIPTION = re.compile(rb"\S+: ([0-9a-f]{32}|enrol) [012] (.*)\n?")
 """A line of mosquitto's `log_type subscribe`: time, client id (which is the user name), QoS, filter."""
 
 
@@ -71,7 +71,7 @@ class SubscriptionWatch:
         return account.decode() if overdrawn else None
 
 
-_ACCOUNT = rb"[0-9a-f]{64}|enrol"
+_ACCOUNT = rb"[0-9a-f]{32}|enrol"
 _CLIENT = re.compile(
     rb"\S+: (?:New client connected from \S+ as (?P<connected>%(account)s) .*"
     rb"|Client (?P<replaced>%(account)s) already connected.*"

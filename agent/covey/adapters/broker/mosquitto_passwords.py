@@ -1,6 +1,7 @@
 """Accounts in mosquitto's password file.
 
-1. A device's user name is its public signing key, 64 lower-case hex digits: the ACL grants `covey/1/in/<it>`.
+1. A device's user name is the first half of its public signing key, 32 lower-case hex digits: the ACL grants
+   `covey/1/in/<it>`.
 2. A device's password is never chosen: it follows from a secret in `<file>.secret`, the user name, and how often that
    account was made or removed (`<file>.turns`). The file holds its hash only. So a broker that was restored from a
    backup can make the accounts of devices that joined later: with the passwords that these devices have. Without either
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 ENROLMENT_ACCOUNT = "enrol"
 """User name of a device that has no credential yet; its password, too, where the invite carries none."""
 
-_DEVICE_NAME = re.compile(r"[0-9a-f]{64}")
+_DEVICE_NAME = re.compile(r"[0-9a-f]{32}")
 
 # mosquitto's own choice. Stretching protects guessable passwords; these are 192 random bits, and every round
 # is paid again by the broker for each device when a whole fleet reconnects.
@@ -44,7 +45,7 @@ _SALT_BYTES = 12
 _PASSWORD_BYTES = 24
 _SECRET_BYTES = 32
 _BY_HAND, _CLOSED = "by-hand", "closed"
-_PAST = re.compile(r"([0-9a-f]{64}) (0|[1-9][0-9]{0,8})(?: (by-hand|closed))?")
+_PAST = re.compile(r"([0-9a-f]{32}) (0|[1-9][0-9]{0,8})(?: (by-hand|closed))?")
 _SECRET = re.compile(rb"[0-9a-f]{%d}" % (2 * _SECRET_BYTES))
 _LEGIBLE = "abcdefghijkmnpqrstuvwxyz23456789"
 _ENROLMENT_LENGTH = 8
@@ -58,7 +59,7 @@ def check_device_name(user_name: str) -> None:
     """
     if not _DEVICE_NAME.fullmatch(user_name):
         raise UsageError(
-            "a device's user name must be its public signing key: 64 lower-case hex digits",
+            "a device's user name must be the first half of its signing key: 32 lower-case hex digits",
             hint="'covey relay' on the device shows it",
         )
 

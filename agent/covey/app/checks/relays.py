@@ -17,7 +17,7 @@ from covey.app.device.relay_access import other_places
 from covey.app.loop.link_windows import RESTING
 from covey.app.loop.takeovers import CopySign, seen_cuts
 from covey.app.wording import budget_text, count, duration, size_text
-from covey.core.ids import labelled_name
+from covey.core.ids import inbox_name, labelled_name
 from covey.core.link.budget import link_budget
 from covey.core.link.reported_cost import Outlook, outlook
 from covey.errors import RelayError
@@ -71,9 +71,9 @@ def relay_accounts(device: Examined) -> Iterator[Seen]:
         return
     found = device_accounts(held.password_file)
     own = device.opened.node.identity.signing_public
-    members = {each.hex() for each in connecting(device.opened.node.groups.joined())} | {own.hex()}
+    members = {inbox_name(each) for each in [*connecting(device.opened.node.groups.joined()), own]}
     invited = {
-        name.hex() for row in device.opened.store.pairings.all() for name in (row.secret_hash, row.joiner) if name
+        inbox_name(name) for row in device.opened.store.pairings.all() for name in (row.secret_hash, row.joiner) if name
     }
     lacking, others = sorted(members - found), sorted(found - members - invited)
     if lacking:
@@ -268,7 +268,7 @@ def acl(device: Examined) -> Iterator[Seen]:
         return
     try:
         for account in accounts(device.folder, device.configuration.config):
-            for level, line, hint in _openings(account, device.identity.signing_public.hex()):
+            for level, line, hint in _openings(account, inbox_name(device.identity.signing_public)):
                 yield level, f"{account.name}: {line}" if device.configuration.config.relay.also else line, hint
     finally:
         os.close(lock)

@@ -61,7 +61,7 @@ _LINE, _FORWARDING = "18 The line between board and gateway", "19 Forwarding"
 
 SENSOR = (
     Requirement("mqtt", _RELAY, "connect with MQTT 5, and send packets that follow it"),
-    Requirement("client-id", _RELAY, "use the signing key in lower-case hex as user name and client id"),
+    Requirement("client-id", _RELAY, "use the name of its inbox as user name and client id"),
     Requirement("session", _RELAY, "connect with Clean Start 0 and a Session Expiry of 7 days"),
     Requirement("subscription", _RELAY, "subscribe to its own inbox alone, with QoS 1 and without retained messages"),
     Requirement("publishing", _RELAY, "publish to inboxes with QoS 1 (notes: 0 or 1), not retained, nothing revealed"),

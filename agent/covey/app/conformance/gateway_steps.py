@@ -335,7 +335,7 @@ def _restart_board(test: DeviceTest) -> None:
         failed = "it did not begin a new session of the line with a board that had restarted"
         if not test.findings.holds("line", seen=up, failed=failed):
             raise StepError
-        tag, key = secrets.token_bytes(16), secrets.token_bytes(32)
+        tag, key = secrets.token_bytes(8), secrets.token_bytes(32)
         number = test.other.last = LinkSeq(1)
         announced = test.other.write(MessageType.LINK, test.peer.key, cbor.encode([tag, key]), number)
         _carry(test, test.other.sealed(announced, test.peer.identity.keys))

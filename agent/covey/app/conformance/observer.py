@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from covey.adapters.mqtt.watched_relay import (
     ClientSubscribed,
     Observation,
 )
-from covey.core.ids import KEY_BYTES, DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, from_hex, printable
+from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, inbox_name, printable
 from covey.core.link.link_keys import LinkKey
 from covey.core.telemetry.decoding import read_telemetry
 from covey.core.wire.envelope import LinkEnvelope, read_envelope
@@ -42,7 +43,7 @@ from covey.core.wire.message import (
 from covey.core.wire.note import is_note, read_note
 from covey.core.wire.short import is_short, restore
 from covey.core.wire.topics import inbox_topic
-from covey.errors import DecryptionError, MalformedError, RemoteError, SignatureError
+from covey.errors import DecryptionError, RemoteError, SignatureError
 
 if TYPE_CHECKING:
     from covey.app.conformance.checks import RequirementResults
@@ -56,6 +57,7 @@ _HEADS = {MessageType.ACK, MessageType.PRESENCE, MessageType.HEADS}
 _OF_THE_LINK = {MessageType.LINK, MessageType.LOSS, MessageType.RESUME}
 _ENROLMENT = "enrol"
 _INBOX, _PAIR = "covey/1/in/", "covey/1/pair/"
+_ACCOUNT = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(slots=True)
@@ -84,6 +86,9 @@ class Observer:
     findings: RequirementResults
     group_id: GroupId = NO_GROUP
     device: DeviceKey | None = None
+    """Known from its first message that the peer can read: a user name is half of a key."""
+    account: str = ""
+    """The user name that it connects with."""
     connections: int = 0
     connected_at: float = 0.0
     subscribed: int = 0
@@ -156,15 +161,11 @@ class Observer:
         self.owed = 0  # what was under way is delivered again, or forgotten with the session
         findings.passes("mqtt", "every packet was MQTT 5")
         name = event.user_name
-        try:
-            key = DeviceKey(from_hex(name, KEY_BYTES))
-        except MalformedError:
-            key = None
-        right = key is not None and event.client_id == name and name == name.lower()
+        right = _ACCOUNT.fullmatch(name) is not None and event.client_id == name
         shown = f"user name '{printable(name)[:70]}', client id '{printable(event.client_id)[:70]}'"
-        findings.holds("client-id", seen=right, failed=f"it connected with {shown}: both must be its key in hex")
-        if self.device is None and key is not None:
-            self.device = key
+        findings.holds("client-id", seen=right, failed=f"it connected with {shown}: both must name its inbox")
+        if right and not self.account:
+            self.account = name
         clean = "Clean Start 1, which throws away what waits for it" if event.clean_start else ""
         short = f"a Session Expiry of {event.session_expiry_s} s" if event.session_expiry_s != SESSION_S else ""
         wrong = " and ".join(filter(None, (clean, short)))
@@ -296,6 +297,8 @@ class Observer:
 
     def _take_message(self, message: Message, recipient: DeviceKey, sealed_for: NoisePublic | None) -> None:
         findings, acknowledgement = self.findings, None
+        if self.device is None and inbox_name(message.author) == self.account:
+            self.device = message.author
         findings.passes("messages", "each message was well formed and signed by its author")
         self._is_addressed(message, recipient)
         try:

@@ -214,7 +214,7 @@ def _say_forged(test: DeviceTest) -> None:
     """Say the next number falsely, then truly: the device must hold the true one."""
     companion, stranger, device = test.companion, test.stranger, test.device()
     key = device.signing_public
-    body = cbor.encode([secrets.token_bytes(16), secrets.token_bytes(32)])
+    body = cbor.encode([secrets.token_bytes(8), secrets.token_bytes(32)])
     link = int(MessageType.LINK)
     for check, recipient, signer, what in (
         ("wrong-recipient", stranger.key, None, "that names another recipient"),
@@ -238,7 +238,7 @@ def _has_acknowledged_other(test: DeviceTest, number: LinkSeq) -> bool:
 
 def _send_garbage(test: DeviceTest) -> None:
     device, companion = test.device(), test.companion
-    form = cbor.encode([_UNKNOWN_FORM, secrets.token_bytes(16), secrets.token_bytes(80)])
+    form = cbor.encode([_UNKNOWN_FORM, secrets.token_bytes(8), secrets.token_bytes(80)])
     cut = test.envelope[: len(test.envelope) // 2]
     for payload in (b"", b"no envelope", secrets.token_bytes(300), form, cut):
         companion.deliver(device.signing_public, payload)
@@ -258,7 +258,7 @@ def _send_garbage(test: DeviceTest) -> None:
 
 def _write_as_stranger(test: DeviceTest) -> None:
     stranger, device = test.stranger, test.device()
-    body = cbor.encode([secrets.token_bytes(16), secrets.token_bytes(32)])
+    body = cbor.encode([secrets.token_bytes(8), secrets.token_bytes(32)])
     stranger.send(device, stranger.write(MessageType.LINK, device.signing_public, body, LinkSeq(1)))
     test.pass_time(QUIET_S)
     if test.say_link() is not None and not test.findings.failed("non-member"):

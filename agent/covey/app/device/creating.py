@@ -13,7 +13,7 @@ from covey.adapters.keys.passphrase import find_passphrase
 from covey.adapters.keys.seals import SEALS, best_seal
 from covey.app.device.device import open_device
 from covey.core.crypto import wipe
-from covey.core.ids import device_name, truncate_utf8
+from covey.core.ids import device_name, inbox_name, truncate_utf8
 from covey.errors import ConfigurationError, CoveyError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 
@@ -33,6 +33,7 @@ class NewDevice:
     label: str
     signing_public: str
     noise_public: str
+    broker_username: str
     state: str
     key: str
     """How its key is kept, for people."""
@@ -102,6 +103,7 @@ def create_device(folder: StateFolder, label: str, kept: KeyProtection = KeyProt
         label,
         identity.signing_public.hex(),
         identity.noise_public.hex(),
+        inbox_name(identity.signing_public),
         str(folder.path),
         folder.how_seed_is_kept()[1],
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.clock import PROGRAM_S
 from covey.app.device.addresses import host_and_port
+from covey.core.ids import inbox_name
 from covey.core.wire.topics import inbox_topic
 from covey.errors import ConfigurationError
 from covey.limits.link import SESSION_S
@@ -66,7 +67,7 @@ def make_relays(
         MqttRelay(
             account.name,
             account.url,
-            identity.signing_public.hex(),
+            inbox_name(identity.signing_public),
             account.password,
             inbox_topic(identity.signing_public),
             ca_file=account.ca_file,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import read_manifest
-from covey.core.ids import DeviceKey, GroupId, device_name, labelled_name
+from covey.core.ids import DeviceKey, GroupId, device_name, inbox_name, labelled_name
 from covey.errors import CoveyError
 from covey.limits.broker import MANIFESTS_LOOKED_AT, REMOVED_ACCOUNT_US
 from covey.ports import Report
@@ -67,14 +67,15 @@ class MemberAccounts:
 
     def _let_in(self, node: Node) -> None:
         groups = node.groups.joined()
+        members = connecting(groups)
         try:
-            made = self._authority().reinstate([key.hex() for key in connecting(groups)])
+            made = self._authority().reinstate(map(inbox_name, members))
         except CoveyError as error:
             self._report("error", f"the relay accounts of members cannot be checked: {error}")
             return
         for user_name in made:
             self._report(
-                "notice", f"{_named(user_name, groups)} is a member and had no relay account; it has one again"
+                "notice", f"{_named(user_name, members, groups)} is a member and had no relay account; it has one again"
             )
 
     def _look_further(self, node: Node) -> bool:
@@ -100,7 +101,7 @@ class MemberAccounts:
         for key in due:
             self._close_at_us[key] = now.monotonic_us + REMOVED_ACCOUNT_US  # where that fails, or the device is pairing
         try:
-            closed = self._authority().close([key.hex() for key in closing])
+            closed = self._authority().close(map(inbox_name, closing))
         except CoveyError as error:
             self._report("error", f"the relay accounts of former members cannot be removed: {error}")
             return
@@ -108,11 +109,13 @@ class MemberAccounts:
             del self._close_at_us[key]
         groups = node.groups.joined()
         for user_name in closed:
-            self._report("notice", f"{_named(user_name, groups)} is no longer a member; its relay account was removed")
+            self._report(
+                "notice", f"{_named(user_name, closing, groups)} is no longer a member; its relay account was removed"
+            )
 
 
-def _named(user_name: str, groups: Iterable[GroupManifest]) -> str:
-    key = DeviceKey(bytes.fromhex(user_name))
+def _named(user_name: str, keys: Iterable[DeviceKey], groups: Iterable[GroupManifest]) -> str:
+    key = next(key for key in keys if inbox_name(key) == user_name)
     return labelled_name(device_name(key), DeviceLabels(groups).label(key))
 
 

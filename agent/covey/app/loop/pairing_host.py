@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.app.device.relay_access import has_authority
-from covey.core.ids import GroupId, device_name, labelled_name
+from covey.core.ids import GroupId, device_name, inbox_name, labelled_name
 from covey.core.membership.requests import preview_of
 from covey.core.node import Node
 from covey.core.now import Now
@@ -300,7 +300,7 @@ class PairingHost:
             return ""
         with self._store.transaction():
             self._store.pairings.note_minted(row.secret_hash, minted=True)
-        return self._facts.credentials().mint(joiner.keys.signing_public.hex())
+        return self._facts.credentials().mint(inbox_name(joiner.keys.signing_public))
 
     def _is_in_force(self, account: _Account, now: Now) -> bool:
         """Return whether the relay knows an account, or need not be waited for any longer."""
@@ -338,7 +338,7 @@ class PairingHost:
         if not used and node.groups.shares_nothing_with(row.joiner) and self._facts.credentials is not None:
             name = labelled_name(device_name(row.joiner), row.label)
             try:
-                self._facts.credentials().remove(row.joiner.hex())
+                self._facts.credentials().remove(inbox_name(row.joiner))
                 self._report("notice", f"{name} never joined; its relay account was removed")
             except CoveyError as error:
                 self._report("error", f"the relay account of {name} could not be removed: {error}")
@@ -349,7 +349,7 @@ class PairingHost:
         """Remove the account with which the holder of a file came to the relay (rule 4)."""
         try:
             if self._facts.credentials is not None:
-                self._facts.credentials().remove(row.secret_hash.hex())
+                self._facts.credentials().remove(inbox_name(row.secret_hash))
         except CoveyError as error:
             self._report("error", f"the relay account of an invite file could not be removed: {error}")
         with self._store.transaction():

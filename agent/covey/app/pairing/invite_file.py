@@ -13,7 +13,7 @@ from pathlib import Path
 from covey.adapters.keys.key_file import write_secret
 from covey.config.actions import is_action_name
 from covey.config.settings import toml_value
-from covey.core.ids import printable
+from covey.core.ids import inbox_name, printable
 from covey.core.pairing.invite import Invite
 from covey.errors import ConfigurationError, LocalError
 from covey.limits.actions import MAXIMUM_ACTIONS
@@ -45,7 +45,7 @@ class InviteFile:
     @property
     def account(self) -> str:
         """The user name of its account at the relay."""
-        return self.invite.secret_hash.hex()
+        return inbox_name(self.invite.secret_hash)
 
     def write(self, path: Path) -> None:
         """Write it, for nobody else to read.

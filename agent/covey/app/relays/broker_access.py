@@ -17,7 +17,7 @@ from covey.adapters.broker.mosquitto_passwords import (
 from covey.adapters.keys.key_file import read_secret, write_secret
 from covey.adapters.keys.relay_credential import is_certificate
 from covey.config.schema import RelayConfig
-from covey.core.ids import key_from_text
+from covey.core.ids import KEY_BYTES, inbox_name, key_from_text
 from covey.errors import ConfigurationError, MalformedError, UsageError
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def examine_broker(
     if len(identities) != 2:
         raise UsageError(
             "the check needs two identities that no device uses",
-            hint="run twice: covey broker enrol $(openssl rand -hex 32) --json --output FILE; then give "
+            hint="run twice: covey broker enrol $(openssl rand -hex 16) --json --output FILE; then give "
             "--identity FILE twice",
         )
     one, two = (_identity(Path(name)) for name in identities)
@@ -263,8 +263,9 @@ def _shared(password: str | None) -> str:
 def _user_name(text: str) -> str:
     if text.startswith("covey-"):
         try:
-            return key_from_text("sign", text).hex()
+            return inbox_name(key_from_text("sign", text))
         except MalformedError as error:
             raise UsageError(f"{error}", hint="'covey key show' on the device prints its signing key") from error
-    check_device_name(text)
-    return text
+    name = text[: len(text) // 2] if len(text) == 2 * KEY_BYTES else text  # of a signing key in hex
+    check_device_name(name)
+    return name

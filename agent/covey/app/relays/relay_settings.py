@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covey.core.ids import inbox_name
 from covey.errors import UsageError
 from covey.limits.relay import MAXIMUM_RELAYS
 
@@ -40,7 +41,7 @@ def used_relays(folder: StateFolder) -> list[UsedRelay]:
     """Return every relay, the first one first."""
     from covey.adapters.keys.relay_credential import accounts
 
-    config, username = folder.configuration.config(), folder.identity().signing_public.hex()
+    config, username = folder.configuration.config(), inbox_name(folder.identity().signing_public)
     return [
         UsedRelay(
             each.url,

@@ -14,6 +14,7 @@ from covey.adapters.broker.served_folder import SERVED_FOLDER, ServedFolder
 from covey.adapters.own_addresses import own_addresses, own_names
 from covey.app import shipped_files
 from covey.app.device.creating import create_device
+from covey.core.ids import inbox_name
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
     folder.configuration.change(
         {"relay.url": url, "relay.ca_file": str(place.ca_file), "broker.password_file": _PASSWORDS}
     )
-    own = folder.identity().signing_public.hex()
+    own = inbox_name(folder.identity().signing_public)
     if f"{own}:" not in place.password_file.read_text() or not folder.relay_password(folder.configuration.config()):
         folder.write_relay_password(PasswordAuthority(place.password_file).mint(own, by_hand=True))
     return ServedRelay(url, str(place.ca_file), own)

@@ -61,8 +61,8 @@ def add_arguments(parser: Parser) -> None:
 
 
 _CHECK_EXAMPLES = (
-    "covey broker enrol $(openssl rand -hex 32) --json --output one",
-    "covey broker enrol $(openssl rand -hex 32) --json --output two",
+    "covey broker enrol $(openssl rand -hex 16) --json --output one",
+    "covey broker enrol $(openssl rand -hex 16) --json --output two",
     "covey broker check --identity one --identity two",
 )
 

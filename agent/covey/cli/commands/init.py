@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(to_json(made))
         return 0
     print(f"device {made.name} {made.label}".strip())
-    print(f"  broker username  {made.signing_public}")
+    print(f"  broker username  {made.broker_username}")
     print(f"  state            {made.state}")
     print(f"  key              {made.key}")
     print("next: covey join CODE; on the hub: covey relay serve; with a relay elsewhere: covey relay set URL")

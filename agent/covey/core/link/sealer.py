@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NOT_KEPT = -1
 """The lifetime of what costs less to lose than to have acknowledged by each side's relay (QoS 0)."""
-_PASSING_BYTES = 64
+_PASSING_BYTES = 48
 """Shorter notes are not kept. Longer acknowledgements name several messages, which would all go again."""
 
 

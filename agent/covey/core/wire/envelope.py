@@ -1,9 +1,9 @@
 """Envelopes: all that a relay ever sees (docs/protocol/core.md, "Envelopes").
 
 A sealed envelope is the array `[1, ephemeral_pub, nonce24, ciphertext]`: NaCl `crypto_box` from a fresh key pair to
-the recipient's noise key. A link envelope is `[2, tag16, counter, ciphertext]`: NaCl `crypto_secretbox` under a key
-that a sealed message has set up (`link_keys.py`), with the nonce `tag || counter`; it costs no X25519. The plaintext of
-both is padded, so that its length says little (000.10).
+the recipient's noise key. A link envelope is `[2, tag8, counter, ciphertext]`: NaCl `crypto_secretbox` under a key
+that a sealed message has set up (`link_keys.py`), with the nonce `tag || 0^8 || counter`; it costs no X25519. The
+plaintext of both is padded, so that its length says little (000.10).
 
 Padding (PADMÉ, Nikitin et al., PETS 2019): 0x80, then zeros, up to a length whose low bits are zero. Overhead is at
 most 12 %, and a length leaks O(log log n) bits.
@@ -24,16 +24,16 @@ SEALED = 1
 LINKED = 2
 """The forms of envelopes: the first number says how it is built and by which suite it is sealed."""
 _LAST_FORM = 255
-TAG_BYTES = 16
+TAG_BYTES = 8
 _DOES_NOT_OPEN = "envelope does not open"
 _FRAMING = 1 + 1 + (2 + KEY_BYTES) + (2 + crypto.NONCE_BYTES) + 5
 """The array, its number, the ephemeral key, the nonce and the head of the ciphertext."""
-_SMALLEST = 64
+_SMALLEST = 40
 """Everything shorter looks alike."""
 
 
 def padded_length(length: int) -> int:
-    """Return the PADMÉ length of a plaintext of `length` bytes (at least 64)."""
+    """Return the PADMÉ length of a plaintext of `length` bytes (at least 40)."""
     if length <= _SMALLEST:
         return _SMALLEST
     exponent = length.bit_length() - 1
@@ -93,7 +93,7 @@ def _padded(message: bytes) -> bytes:
 
 def _link_nonce(tag: bytes, counter: int) -> bytes:
     """Return the 24 bytes that contain everything a relay could change outside the ciphertext."""
-    return tag + counter.to_bytes(8)
+    return tag + counter.to_bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _read_strictly(raw: bytes) -> SealedEnvelope | LinkEnvelope:
 _SHAPES = {
     SEALED: shapes.shape(rb"\x84\x01\x58\x20(.{32})\x58\x18(.{24})(%(octets)b)" % {b"octets": shapes.OCTETS}),
     LINKED: shapes.shape(
-        rb"\x84\x02\x50(.{16})(%(uint)b)(%(octets)b)" % {b"uint": shapes.UINT, b"octets": shapes.OCTETS}
+        rb"\x84\x02\x48(.{8})(%(uint)b)(%(octets)b)" % {b"uint": shapes.UINT, b"octets": shapes.OCTETS}
     ),
 }
 """By an envelope's number, which is its second byte."""

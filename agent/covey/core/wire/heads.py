@@ -1,8 +1,8 @@
 """A device's report of the groups that it shares with another one (docs/protocol/groups.md, "Heads").
 
-Every acknowledgement and every beat carries a digest of these groups in the place of the group id in other messages: 32
-bytes, which are zeros for a device that shares no group. A HEADS message carries it too, with its parts, group by
-group.
+Every acknowledgement and every beat carries a digest of these groups in the place of the group id in other messages: 20
+bytes and 12 zeros, or 32 zeros of a device that shares no group. A HEADS message carries it too, with its parts, group
+by group.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from covey.errors import MalformedError
 from covey.limits.group import MAXIMUM_GROUPS
 
 DIGEST_BYTES = 16
-_NOTHING = bytes(DIGEST_BYTES)
+_HALF_BYTES = 10
+SHARED_BYTES = 2 * _HALF_BYTES
 _BODY_BYTES = 64 * 1_024
 _FIELDS = 3
 _FIELDS_WITH_HISTORY = 4
@@ -47,30 +48,31 @@ def history_digest(heads: Iterable[OperationId]) -> bytes:
 
 
 def shared_digest(heads: Iterable[GroupHead]) -> GroupId:
-    """Return the digest in place of the group: 16 bytes of manifests, and 16 of histories; zeros of nothing."""
+    """Return the digest in place of the group: 10 bytes of manifests, 10 of histories, 12 zeros; zeros of nothing."""
     in_order = sorted(heads, key=lambda each: each.group_id)
     manifests = b"".join(each.group_id + each.digest for each in in_order)
     histories = b"".join(each.group_id + each.history for each in in_order if each.history is not None)
-    return GroupId(_half(manifests) + _half(histories))
+    return GroupId((_half(manifests) + _half(histories)).ljust(GROUP_ID_BYTES, b"\0"))
 
 
 def _half(said: bytes) -> bytes:
-    return crypto.digest(b"covey/1 shared", said)[:DIGEST_BYTES] if said else _NOTHING
+    return crypto.digest(b"covey/1 shared", said)[:_HALF_BYTES] if said else bytes(_HALF_BYTES)
 
 
 def of_manifests(said: GroupId) -> GroupId:
     """Return what was said of manifests alone."""
-    return GroupId(said[:DIGEST_BYTES] + _NOTHING)
+    return GroupId(said[:_HALF_BYTES].ljust(GROUP_ID_BYTES, b"\0"))
 
 
 def of_histories(said: GroupId) -> bytes:
-    """Return what was said of histories: 16 bytes, zeros of nothing."""
-    return said[DIGEST_BYTES:]
+    """Return what was said of histories: 10 bytes, zeros of nothing."""
+    return said[_HALF_BYTES:SHARED_BYTES]
 
 
 def agree(one: GroupId, other: GroupId) -> bool:
     """Say whether two devices have said the same, as far as both have said anything: a half of zeros says nothing."""
-    halves = ((one[:DIGEST_BYTES], other[:DIGEST_BYTES]), (one[DIGEST_BYTES:], other[DIGEST_BYTES:]))
+    first, second = slice(_HALF_BYTES), slice(_HALF_BYTES, SHARED_BYTES)
+    halves = ((one[first], other[first]), (one[second], other[second]))
     return all(mine == theirs or not any(mine) or not any(theirs) for mine, theirs in halves)
 
 

@@ -26,7 +26,7 @@ from covey.errors import ConfigurationError
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayEvent, RelayUp, Released
 from tests.waiting import GUARD_S
 
-USER = "ab" * 32
+USER = "ab" * 16
 INBOX = f"covey/1/in/{USER}"
 
 

@@ -20,7 +20,7 @@ from covey.adapters.mqtt.watched_relay import (
 from covey.app.conformance.checks import MEMBER, RequirementResults, RequirementVerdict
 from covey.app.conformance.observer import SESSION_S, Observer
 from covey.core import crypto
-from covey.core.ids import GroupId, Incarnation, LinkSeq
+from covey.core.ids import GroupId, Incarnation, LinkSeq, inbox_name
 from covey.core.presence.status import Presence, State
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
 from covey.core.wire import cbor, envelope
@@ -30,7 +30,7 @@ from covey.core.wire.topics import inbox_topic
 from tests.fleet import identity
 
 DEVICE, PEER, STRANGER = identity("device"), identity("peer"), identity("stranger")
-NAME, INBOX = DEVICE.signing_public.hex(), inbox_topic(PEER.signing_public)
+NAME, INBOX = inbox_name(DEVICE.signing_public), inbox_topic(PEER.signing_public)
 GROUP = GroupId(bytes([7]) * 32)
 INCARNATION = Incarnation(bytes(8))
 
@@ -114,13 +114,13 @@ def _telemetry(number: int) -> bytes:
 def test_a_device_that_does_everything_right_fails_nothing(seen: _Seen) -> None:
     seen.observer.take(ClientSubscribed(NAME, inbox_topic(DEVICE.signing_public), 1, False))
     seen.say(MessageType.TELEMETRY, _telemetry(1), 1)
-    seen.say(MessageType.LINK, cbor.encode([bytes(16), bytes(32)]), 2, group_id=NO_GROUP)
+    seen.say(MessageType.LINK, cbor.encode([bytes(8), bytes(32)]), 2, group_id=NO_GROUP)
     raw = seen.message(MessageType.TELEMETRY, _telemetry(2), 3)
     seen.publish(seen.seal(raw))
     seen.publish(seen.seal(raw))
-    seen.publish(envelope.seal_by_link(raw, bytes(32), bytes(16), 1))
+    seen.publish(envelope.seal_by_link(raw, bytes(32), bytes(8), 1))
     note = write_note(MessageType.PRESENCE, NO_GROUP, Presence(2, State.HERE, 60, (1,)).to_wire())
-    seen.publish(envelope.seal_by_link(note, bytes(32), bytes(16), 2), qos=0)  # it may get lost
+    seen.publish(envelope.seal_by_link(note, bytes(32), bytes(8), 2), qos=0)  # it may get lost
     assert seen.failed() == {}
     assert (seen.observer.missing(), seen.observer.missing_batches()) == ("", "")
     passed = {each.check.name for each in seen.results.all() if each.verdict is RequirementVerdict.PASSED}
@@ -133,7 +133,7 @@ def test_a_device_that_does_everything_right_fails_nothing(seen: _Seen) -> None:
     [
         (ClientConnected(4, "", "", True, 0), "mqtt", "it speaks version 4 of MQTT's protocol, not 5"),
         (ClientConnected(5, "sensor-1", NAME, False, SESSION_S), "client-id", "client id 'sensor-1'"),
-        (ClientConnected(5, NAME.upper(), NAME.upper(), False, SESSION_S), "client-id", "both must be its key in hex"),
+        (ClientConnected(5, NAME.upper(), NAME.upper(), False, SESSION_S), "client-id", "both must name its inbox"),
         (ClientConnected(5, NAME, NAME, True, SESSION_S), "session", "it asked for Clean Start 1"),
         (ClientConnected(5, NAME, NAME, False, 60), "session", "it asked for a Session Expiry of 60 s"),
         (ClientSubscribed(NAME, "covey/1/in/#", 1, False), "subscription", "it subscribed to 'covey/1/in/#'"),
@@ -199,7 +199,7 @@ def _unpadded(seen: _Seen) -> bytes:
     [
         (_unpadded, "envelopes", "refused (malformed): envelope padding"),
         (lambda _: b"readings", "envelopes", "refused (malformed)"),
-        (lambda _: envelope.seal_by_link(b"x", bytes(32), bytes(16), 1), "envelopes", "a key that no LINK message"),
+        (lambda _: envelope.seal_by_link(b"x", bytes(32), bytes(8), 1), "envelopes", "a key that no LINK message"),
         (lambda seen: seen.seal(b"no message"), "messages", "refused (malformed)"),
         (
             lambda seen: seen.seal(seen.message(MessageType.TELEMETRY, _telemetry(1), 1).replace(b"Cel", b"Fah")),
@@ -225,7 +225,7 @@ def _unpadded(seen: _Seen) -> bytes:
             "its TELEMETRY names another group",
         ),
         (
-            lambda seen: seen.seal(seen.message(MessageType.LINK, cbor.encode([bytes(16), bytes(32)]), 1)),
+            lambda seen: seen.seal(seen.message(MessageType.LINK, cbor.encode([bytes(8), bytes(32)]), 1)),
             "addressed",
             "its LINK names a group",
         ),

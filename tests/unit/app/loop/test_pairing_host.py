@@ -14,6 +14,7 @@ import pytest
 from covey.app.loop.pairing_host import HostFacts, PairingHost
 from covey.app.loop.pairing_role import PairingWhenInvited
 from covey.core.group.manifest import Member
+from covey.core.ids import inbox_name
 from covey.core.now import Now
 from covey.core.pairing.ceremony import Admitted, Ending, InviterMet, RefusalReceived
 from covey.core.pairing.invite import Invite
@@ -211,7 +212,7 @@ def inn(tmp_path: Path) -> Inn:
 def posted(tmp_path: Path) -> Inn:
     """An inviter with one file, which has an account of its own at the relay."""
     inn = Inn(tmp_path, prepared=True)
-    inn.authority.mint(inn.invite.secret_hash.hex())
+    inn.authority.mint(inbox_name(inn.invite.secret_hash))
     inn.joiner = by_file(inn)
     return inn
 
@@ -256,7 +257,7 @@ def test_a_file_outlives_a_ceremony_that_breaks_off(posted: Inn) -> None:
     news = [posted.joiner.next_event() for _ in range(2)]
     assert isinstance(news[-1], Admitted)
     assert news[-1].admission.credential == "a password"
-    assert set(posted.authority.accounts) == {posted.ben.key.hex(), posted.invite.secret_hash.hex()}
+    assert set(posted.authority.accounts) == {inbox_name(posted.ben.key), inbox_name(posted.invite.secret_hash)}
 
 
 def test_a_file_is_for_one_device_and_its_account_goes_with_it(posted: Inn, tmp_path: Path) -> None:
@@ -274,14 +275,14 @@ def test_a_file_is_for_one_device_and_its_account_goes_with_it(posted: Inn, tmp_
     posted.round()
     posted.round()
     assert posted.joiner.ending is Ending.TAKEN
-    assert eve.key.hex() not in posted.authority.accounts
+    assert inbox_name(eve.key) not in posted.authority.accounts
     ask(posted, posted.ben)
     posted.ann.wait(GATHER_QUIET_US / 1e6)
     posted.ann.maintain()
     posted.turn()
     posted.turn()
     assert (posted.row().ended, posted.row().joiner, posted.wire.topics) == ("paired", posted.ben.key, frozenset())
-    assert set(posted.authority.accounts) == {posted.ben.key.hex()}
+    assert set(posted.authority.accounts) == {inbox_name(posted.ben.key)}
 
 
 def test_a_file_that_nobody_uses_expires_with_its_account(posted: Inn) -> None:
@@ -318,10 +319,10 @@ def test_an_accepted_joiner_gets_an_invite_of_its_own(inn: Inn) -> None:  # acce
     inn.turn()
     assert (inn.row().ended, inn.row().secret, inn.row().code) == ("paired", b"", None)
     assert inn.ben.node.groups.group(inn.group_id).member(inn.ben.key) is not None
-    assert inn.ben.key.hex() in inn.authority.accounts
+    assert inbox_name(inn.ben.key) in inn.authority.accounts
     inn.wait(2 * PAIRED_JOIN_US)
     inn.turn()
-    assert inn.ben.key.hex() in inn.authority.accounts
+    assert inbox_name(inn.ben.key) in inn.authority.accounts
 
 
 @pytest.mark.slow
@@ -380,7 +381,7 @@ def test_a_joiner_hears_of_its_account_when_the_relay_knows_it(inn: Inn, comes: 
     inn.round()
     inn.decide(accepts=True)
     inn.round()
-    assert inn.ben.key.hex() in inn.authority.accounts
+    assert inbox_name(inn.ben.key) in inn.authority.accounts
     assert inn.ann.store.invites.all()[0].bound_to is None, "nothing was handed over: its first try would be refused"
     inn.authority.in_force = comes
     inn.wait(0 if comes else ACCOUNT_WAIT_US)

@@ -94,8 +94,8 @@ def test_a_member_that_was_away_catches_up_at_once(tmp_path: Path) -> None:  # a
 
 def _carry_at_once(*devices: Device) -> int:
     """Carry what devices have to say, faster than any acknowledgement waits for company; return how many went."""
-    by_address = {device.key.hex(): device for device in devices}
-    moving = [(by_address[each.topic.rpartition("/")[2]], each) for device in devices for each in device.sends()]
+    by_key = {device.key: device for device in devices}
+    moving = [(by_key[each.recipient], each) for device in devices for each in device.sends()]
     for receiver, outgoing in moving:
         receiver.receive(outgoing.envelope)
     return len(moving)

@@ -23,14 +23,14 @@ from tests.vectors import load, vectors
 def test_a_board_could_write_link_envelopes(fleet: Fleet) -> None:
     """By the cryptography that boards have: nothing more is needed at the collector."""
     board, to = fleet.board, fleet.collector.identity.keys
-    tag, key = bytes(range(16)), bytes(range(32))
+    tag, key = bytes(range(8)), bytes(range(32))
     fleet.forward(board.message(to, messages.NO_GROUP, MessageType.LINK, cbor.encode([tag, key])))
     fleet.carry()
     assert fleet.acknowledgements() == [1]
     fields = (board.identity, messages.TELEMETRY, to.signing_public, fleet.group_id, board.incarnation, 2, 2, 0, BATCH)
     message = messages.write_message(*fields)
     padded = (message + b"\x80").ljust(messages.padded_length(len(message) + 1), b"\0")
-    box = nacl.crypto_secretbox(padded, tag + (1).to_bytes(8, "big"), key)
+    box = nacl.crypto_secretbox(padded, tag + (1).to_bytes(16, "big"), key)
     fleet.forward(cbor.encode([2, tag, 1, box]))
     fleet.carry()
     assert fleet.landed() == [BATCH]

@@ -320,7 +320,7 @@ def test_with_the_last_batch_that_is_taken_the_note_goes() -> None:
 
 def _in_use() -> link_keys.LinkKeys:
     keys = link_keys.LinkKeys()
-    keys.begin(bytes(16), bytes(32), outbox.Entry(1, b"", False), 0)
+    keys.begin(bytes(8), bytes(32), outbox.Entry(1, b"", False), 0)
     keys.heard([])
     return keys
 
