@@ -26,6 +26,8 @@ from covey.limits.link import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from covey.adapters.mqtt.wire_meter import WireMeter
     from covey.adapters.sqlite.store import SqliteStore
     from covey.core.link.budget import Budget
@@ -79,9 +81,17 @@ def last_cost(store: SqliteStore, budget: Budget | None) -> tuple[ReportedCost |
 class LinkCosts:
     """Implements `runtime.AgentRole`."""
 
-    def __init__(self, store: SqliteStore, meter: WireMeter, now: Now, budget: Budget | None = None) -> None:
-        """Continue where the last process has ended."""
+    def __init__(
+        self,
+        store: SqliteStore,
+        meter: WireMeter,
+        now: Now,
+        budget: Budget | None = None,
+        synchronised: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Continue where the last process has ended; `synchronised`: whether a time source disciplines the clock."""
         self._budget = budget
+        self._synchronised = synchronised
         self._store = store
         self._meter = meter
         self._ledger = CostLedger.of_text(store.conditions.values().get(_CONDITION, ("", 0))[0], ended=False)
@@ -108,8 +118,7 @@ class LinkCosts:
     def turn(self, node: Node, now: Now) -> int | None:
         """Count once a second, with a budget at each turn."""
         if now.monotonic_us >= self._look_us or self._budget is not None:
-            day = self._ledger.day
-            self._count(node, now)
+            has_begun = self._count(node, now)
             if now.monotonic_us >= self._look_us:
                 self._look_us = now.monotonic_us + 1_000_000
                 node.state.presence.cost = own_cost(self._ledger, self._budget, now.wall_us)
@@ -119,7 +128,7 @@ class LinkCosts:
             used_up = self._ledger.bytes_this_month + self._uncounted > self._ledger.granted - self._chunk // 4
             if used_up or overdue:
                 self._note(now, self._uncounted + self._chunk)
-            elif self._ledger.day != day:  # or a restart would begin it once more
+            elif has_begun:  # a day, which a restart would begin once more
                 self._note(now, self._ledger.granted - self._ledger.bytes_this_month)
         return None
 
@@ -195,10 +204,10 @@ class LinkCosts:
         self._count(node, now)
         self._note(now, 0)
 
-    def _count(self, node: Node, now: Now) -> None:
-        day = self._ledger.day
-        self._ledger.roll(now)
-        if self._ledger.day != day:
+    def _count(self, node: Node, now: Now) -> bool:
+        """Count; return whether a day has begun."""
+        has_begun = self._ledger.roll(now, synchronised=self._synchronised())
+        if has_begun:
             self._ahead = 0  # what a day has counted too much does not make the next one cheaper
         self._traffic, wire = node.state.traffic, self._meter.take()
         if self._traffic.bytes or wire.total:
@@ -218,6 +227,7 @@ class LinkCosts:
         self._ledger.add({MQTT: rest, TLS: wire.tls, TCP: wire.tcp})
         if self._budget is not None:
             self._meter.allow(self._budget.left(self._ledger))
+        return has_begun
 
     def _expect(self, traffic: Traffic, now: Now) -> None:
         """Await on the wire what was sent and received, but for deliveries that were seen before they were counted."""

@@ -157,7 +157,9 @@ def speak_with_relay(
     relays = Relays(
         make_relays(device.folder, device.config, device.node.identity, refused_s, earliest, certified, meter)
     )
-    costs = LinkCosts(device.store, meter, device.now(), link_budget(device.config.link.budget))
+    costs = LinkCosts(
+        device.store, meter, device.now(), link_budget(device.config.link.budget), device.clock.synchronised
+    )
     windows = None if supervisor is None else _windows(device, relays, costs)
     teardown = GroupTeardown(device.store)
 

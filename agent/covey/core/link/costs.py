@@ -7,7 +7,11 @@
    with it, and one that is set back over midnight stays in the day that has begun, so that no correction brings a
    fresh day. Nor does a midnight within half a day of another one, if the clock was set in between. The ledger's note
    has all of that, so a restart forgets nothing; how long the device was off only the wall clock can say.
-3. A count is durable only once it is noted. `CostLedger.granted` is the bound up to which the agent may count before it
+3. A *synchronised* clock (a time source disciplines it) is believed when a process sees it for the first time, and from
+   then on until it jumps. Of two such looks on different days, midnight was in between: a day begins, also for a device
+   that is without a clock at each start, and all that was counted between the two counts to the new one. Of two on one
+   day, that day has cost what was counted since its first look, whatever midnights a wrong clock has passed meanwhile.
+4. A count is durable only once it is noted. `CostLedger.granted` is the bound up to which the agent may count before it
    notes again: after a power cut counting continues there, so that nothing is ever missing.
 """
 
@@ -87,7 +91,7 @@ class Traffic:
 
 @dataclass(slots=True)
 class CostLedger:
-    """Bytes by kind, of the day and the month that the ledger is in; `granted` is a bound on all of them (rule 3)."""
+    """Bytes by kind, of the day and the month that the ledger is in; `granted` is a bound on all of them (rule 4)."""
 
     day: int = 0
     """In days since 1970."""
@@ -105,9 +109,48 @@ class CostLedger:
     """What the wall clock said when it was looked at last."""
     monotonic_us: int | None = None
     """...and the monotonic one; not noted: another boot counts from another moment."""
+    believed_us: int | None = None
+    """What a synchronised clock has said last (rule 3)."""
+    of_day: Counter[str] = field(default_factory=Counter)
+    """All that was counted since the first such look on its day, and between that and the look before."""
+    of_month: Counter[str] = field(default_factory=Counter)
+    """...and of its month."""
+    since: Counter[str] = field(default_factory=Counter)
+    """What was counted since the last one."""
+    _believes: bool | None = None
+    """Whether this process believes a synchronised clock: not one that has jumped; None before the first look."""
 
-    def roll(self, now: Now) -> None:
-        """Enter the day of a moment (rule 2)."""
+    def roll(self, now: Now, *, synchronised: bool = False) -> bool:
+        """Enter the day of a moment; return whether what today has cost is another count now (rules 2 and 3)."""
+        day, cost = self.day, self.bytes_today
+        step_us = self._enter(now)
+        if synchronised and self._believes is not False:
+            self._believes = self._believes is None or abs(step_us) <= _STEP_US
+            if self._believes:
+                self._believe(now.wall_us)
+        return self.day != day or self.bytes_today != cost
+
+    def _believe(self, wall_us: int) -> None:
+        """Take what a synchronised clock says (rule 3)."""
+        day = wall_us // _DAY_US
+        if self.believed_us is None:
+            self.of_day, self.of_month = Counter(self.today), Counter(self.month)
+        else:
+            last = self.believed_us // _DAY_US
+            if last < day:
+                self.of_day = Counter(self.since)
+                self.lasted_us, self.was_set = wall_us % _DAY_US, False
+            if month_of(last) < month_of(day):
+                self.of_month, self.granted, self.began = Counter(self.since), 0, day
+            elif month_of(self.began) != month_of(day):
+                self.began = month_begins(day)
+        if self.believed_us is None or wall_us >= self.believed_us:
+            self.believed_us, self.day = wall_us, day
+            self.since.clear()
+        self.today, self.month = Counter(self.of_day), Counter(self.of_month)
+
+    def _enter(self, now: Now) -> int:
+        """Enter the day of a moment by rule 2; return by how much the clock was set."""
         day, passed_us = now.wall_us // _DAY_US, now.wall_us - self.wall_us
         step_us = 0
         if self.monotonic_us is not None:
@@ -118,19 +161,20 @@ class CostLedger:
         if self.lasted_us is not None:
             self.lasted_us += max(0, passed_us)
         if day in (self.day, self.day - 1):  # set back over midnight: the day that has begun goes on, or it would twice
-            return
+            return step_us
         is_other_month = month_of(day) != month_of(self.day)
         if step_us > _STEP_US or day < self.day or self._has_just_begun:  # set: today's count continues
             if is_other_month:
                 self.began = day
             self.day = day
-            return
+            return step_us
         self.today.clear()
         if is_other_month:
             self.month.clear()
             self.granted, self.began = 0, day
         self.day = day
         self.lasted_us, self.was_set = 0, False
+        return step_us
 
     @property
     def _has_just_begun(self) -> bool:
@@ -141,8 +185,8 @@ class CostLedger:
         """Add bytes by kind."""
         for kind, amount in counted.items():
             if amount:
-                self.today[kind] += amount
-                self.month[kind] += amount
+                for each in (self.today, self.month, self.of_day, self.of_month, self.since):
+                    each[kind] += amount
 
     @property
     def bytes_today(self) -> int:
@@ -165,19 +209,23 @@ class CostLedger:
     def to_text(self) -> str:
         """Return the ledger as it is noted."""
         counted = self.day, dict(self.today), dict(self.month), self.granted, self.began
-        return json.dumps([*counted, self.lasted_us, self.was_set, self.wall_us])
+        believed = self.believed_us, dict(self.of_day), dict(self.of_month), dict(self.since)
+        return json.dumps([*counted, self.lasted_us, self.was_set, self.wall_us, *believed])
 
     @classmethod
     def of_text(cls, text: str, *, ended: bool = True) -> CostLedger:
         """Return the ledger that was noted, an empty one if damaged; not `ended`: what was granted counts as used."""
         try:
-            day, today, month, granted, began, lasted, was_set, wall = json.loads(text)
+            day, today, month, granted, began, lasted, was_set, wall, *believed = json.loads(text)
+            believed_us, of_day, of_month, since = believed
             found = cls(int(day), _counter(today), _counter(month), int(granted), int(began))
             found.lasted_us, found.was_set, found.wall_us = (
                 None if lasted is None else int(lasted),
                 bool(was_set),
                 int(wall),
             )
+            found.believed_us = None if believed_us is None else int(believed_us)
+            found.of_day, found.of_month, found.since = map(_counter, (of_day, of_month, since))
         except (ValueError, TypeError, AttributeError):
             return cls()
         if not ended:

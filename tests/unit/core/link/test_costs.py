@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
@@ -13,6 +14,8 @@ from covey.core.now import Now
 from covey.core.wire.message import MessageType
 
 _DAY_S = 86_400
+_HOUR_US = 3_600_000_000
+_Steps = list[tuple[int, int]]
 
 
 def at(text: str, monotonic_s: int = 0) -> Now:
@@ -107,6 +110,118 @@ def test_a_device_that_was_off_for_a_day_begins_another_though_its_clock_was_set
     after = CostLedger.of_text(ledger.to_text())
     after.roll(at("2026-12-01T03:00", 10))
     assert after.bytes_today == 0
+
+
+class _WithoutBattery:
+    """A machine that runs an hour a day. Its clock says 1970 at each start, until a time server answers."""
+
+    def __init__(self) -> None:
+        self.noted = CostLedger().to_text()
+
+    def run(self, day: str, *, spent: int, before: int = 0, answers: bool = True) -> CostLedger:
+        """Run an hour of a day; spend something before and after the clock is set."""
+        ledger = CostLedger.of_text(self.noted)
+        ledger.roll(at("1970-01-01T00:00"))
+        ledger.add({TLS: before})
+        if answers:
+            ledger.roll(at(f"{day}T09:01", 60), synchronised=True)
+        ledger.add({READINGS: spent})
+        ledger.roll(at(f"{day}T10:00", 3_600) if answers else at("1970-01-01T01:00", 3_600), synchronised=answers)
+        self.noted = ledger.to_text()
+        return ledger
+
+
+def test_a_device_without_a_battery_clock_begins_a_day_once_a_time_server_answers() -> None:
+    device = _WithoutBattery()
+    device.run("2026-11-28", spent=100)
+    found = device.run("2026-11-29", spent=70, before=9)
+    assert (found.bytes_today, found.bytes_this_month) == (79, 179), "what was spent before it knew counts today"
+    found = device.run("2026-11-29", spent=5)
+    assert found.bytes_today == 84, "a second start on one day"
+    found = device.run("2026-12-01", spent=5, before=9)
+    assert (found.bytes_today, found.bytes_this_month, found.granted) == (14, 14, 0)
+
+
+def test_what_was_spent_while_no_time_server_answered_counts_until_the_next_answer() -> None:
+    device = _WithoutBattery()
+    device.run("2026-11-28", spent=100)
+    assert device.run("", spent=20, answers=False).bytes_today == 120
+    assert device.run("2026-11-30", spent=5).bytes_today == 25, "the 20 may be of the same day"
+
+
+def test_a_midnight_of_a_wrong_clock_is_taken_back_by_a_right_one() -> None:
+    ledger = CostLedger()
+    ledger.roll(at("2026-11-28T08:00"), synchronised=True)
+    ledger.add({READINGS: 100})
+    noted = ledger.to_text()
+    ledger = CostLedger.of_text(noted)
+    ledger.roll(at("2026-11-28T23:59"))
+    ledger.roll(at("2026-11-29T00:00", 60))
+    assert ledger.bytes_today == 0
+    ledger.add({READINGS: 7})
+    ledger.roll(at("2026-11-28T09:00", 120), synchronised=True)
+    assert ledger.bytes_today == 107
+
+
+def test_a_time_server_that_jumps_in_one_run_brings_no_fresh_day() -> None:
+    ledger = CostLedger()
+    ledger.roll(at("2026-11-28T08:00"), synchronised=True)
+    ledger.add({READINGS: 100})
+    ledger.roll(at("2026-11-29T08:00", 60), synchronised=True)
+    assert ledger.bytes_today == 100
+    ledger.roll(at("2026-11-30T08:00", 120), synchronised=True)
+    ledger.roll(at("2026-11-30T08:01", 180), synchronised=True)
+    assert ledger.bytes_today == 100
+
+
+class _Machine:
+    """A machine with a ledger that has seen a synchronised clock, and what each day and month has truly cost."""
+
+    def __init__(self) -> None:
+        self.hour = self.began = 24 * 20_785
+        self.ledger = CostLedger()
+        self.days, self.months = Counter[int](), Counter[tuple[int, int]]()
+        self.look(synchronised=True)
+
+    def start(self, off_h: int) -> None:
+        """Start again after some hours."""
+        self.hour += off_h
+        self.began, self.ledger = self.hour, CostLedger.of_text(self.ledger.to_text())
+
+    def look(self, wrong_h: int = 0, *, synchronised: bool) -> None:
+        """Look at the clocks; a synchronised one is right, and then nothing may be missing."""
+        now = Now((self.hour - self.began) * _HOUR_US, (self.hour + wrong_h) * _HOUR_US)
+        self.ledger.roll(now, synchronised=synchronised)
+        if synchronised:
+            assert self.ledger.bytes_today >= self.days[self.hour // 24]
+            assert self.ledger.bytes_this_month >= self.months[month_of(self.hour // 24)]
+
+    def spend(self, amount: int, hours: int) -> None:
+        """Spend something, and let hours pass."""
+        self.ledger.add({READINGS: amount})
+        self.days[self.hour // 24] += amount
+        self.months[month_of(self.hour // 24)] += amount
+        self.hour += hours
+
+
+_STEPS = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 8)), max_size=4)
+_RUNS = st.lists(st.tuples(st.integers(0, 30), st.integers(-40, 40), st.booleans(), _STEPS, _STEPS), max_size=12)
+
+
+@given(_RUNS)
+def test_at_a_synchronised_look_a_day_holds_all_that_it_has_cost(
+    runs: list[tuple[int, int, bool, _Steps, _Steps]],
+) -> None:
+    """Whatever the clock says before a time server answers, and however long the machine is off."""
+    machine = _Machine()
+    for off_h, wrong_h, answers, before, after in runs:
+        machine.start(off_h)
+        for amount, hours in before:
+            machine.look(wrong_h, synchronised=False)
+            machine.spend(amount, hours)
+        for amount, hours in after if answers else []:
+            machine.look(synchronised=True)
+            machine.spend(amount, hours)
 
 
 def test_after_a_power_cut_counting_continues_at_what_was_granted() -> None:
