@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from covey.adapters.mqtt.watched_relay import (
     ClientSubscribed,
     Observation,
 )
+from covey.core.crypto import sealing_key
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, NoisePublic, inbox_name, printable
 from covey.core.link.link_keys import LinkKey
 from covey.core.telemetry.decoding import read_telemetry
@@ -43,7 +45,7 @@ from covey.core.wire.message import (
 from covey.core.wire.note import is_note, read_note
 from covey.core.wire.short import is_short, restore
 from covey.core.wire.topics import inbox_topic
-from covey.errors import DecryptionError, RemoteError, SignatureError
+from covey.errors import DecryptionError, MalformedError, RemoteError, SignatureError
 
 if TYPE_CHECKING:
     from covey.app.conformance.checks import RequirementResults
@@ -244,6 +246,8 @@ class Observer:
                 message = read_note(plain, self.device, identity.signing_public)
             else:
                 message = read_message(plain)
+            if sealed_for == sealing_key(identity.signing_public) and message.type is not MessageType.HEADS:
+                raise MalformedError("only a HEADS is sealed for a signing key")
         except SignatureError:
             findings.fails("messages", "the signature of one of its messages does not verify under its author's key")
             return
@@ -428,6 +432,8 @@ def _open_sealed(envelope: object, identity: Identity) -> tuple[bytes, NoisePubl
             return envelope.open(key.secret.reveal()), key.public  # type: ignore[attr-defined] # a sealed one
         except DecryptionError as failed:
             error = failed
+    with suppress(DecryptionError):
+        return envelope.open(identity.sealing_secret), sealing_key(identity.signing_public)  # type: ignore[attr-defined]
     raise error
 
 

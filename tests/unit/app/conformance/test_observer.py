@@ -128,6 +128,17 @@ def test_a_device_that_does_everything_right_fails_nothing(seen: _Seen) -> None:
     assert passed >= {"messages", "addressed", "telemetry", "sends-link"}
 
 
+def test_reports_of_groups_alone_are_sealed_for_the_signing_key(seen: _Seen) -> None:
+    drawn = [next(seen._chance).to_bytes(32) for _ in range(2)]
+    key = crypto.sealing_key(PEER.signing_public)
+    report = seen.message(MessageType.HEADS, cbor.encode([False, []]), 0, seq=0, group_id=NO_GROUP)
+    seen.publish(envelope.seal(report, key, drawn[0], drawn[0][:24]))
+    assert seen.failed() == {}
+    telemetry = seen.message(MessageType.TELEMETRY, _telemetry(1), 1)
+    seen.publish(envelope.seal(telemetry, key, drawn[1], drawn[1][:24]))
+    assert "only a HEADS is sealed for a signing key" in seen.failed()["messages"]
+
+
 @pytest.mark.parametrize(
     ("event", "check", "sentence"),
     [
