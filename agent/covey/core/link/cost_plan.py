@@ -11,7 +11,7 @@ _DAY_S = 86_400
 _PING_BYTES, _BEAT_BYTES, _HEADS_BYTES, _KEY_BYTES = 204, 320, 870, 1_300
 """With all headers: a ping and its answer, a beat, an hour's comparison of groups both ways, and a link key."""
 _KEYS_A_DAY = _DAY_S * 1_000_000 // LINK_KEY_US
-_BATCH_BYTES, _READING_BYTES = 780, 2
+_BATCH_BYTES, _READING_BYTES = 710, 2
 """A batch with its acknowledgement, and each reading in it: thirteen series, rounded."""
 _BATCH_SECONDS = (60.0, 300.0, 900.0, 3_600.0)
 
