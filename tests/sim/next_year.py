@@ -156,7 +156,7 @@ class NextYear(Obedient):
             patch.dict(rules.JUDGING, {2: JudgingRules(_resolve_2, rules.JUDGING[1].authorise)}),
             patch.dict(kinds.KINDS, traits),
             patch("covey.core.history.bodies.OperationKind", int),
-            patch.object(message, "_KNOWN", frozenset({*MessageType, GREETING})),
+            patch.dict(message._KNOWN, {GREETING: _Types.greeting}),
             patch.object(message, "MessageType", _Types()),
             patch.object(sealer, "seal", self._seal_for),
             patch.object(link_keys, "read_envelope", _read_any_envelope),

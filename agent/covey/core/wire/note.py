@@ -25,7 +25,7 @@ NOTES = frozenset({MessageType.ACK, MessageType.PRESENCE})
 _SHORTENED_BYTES = 64
 """Longer acknowledgements stay as they are: they name many messages, of which few bytes more are nothing."""
 _SHORT, _SHORT_FIELDS = b"\x85", 5
-"""With an extension map it would begin as a short message does."""
+"""It has no extension map, with which it would begin as a short message does; what needs one takes the long form."""
 _SIGNED = b"\x82"
 """The first byte of a signed message, an array of two."""
 
@@ -39,7 +39,9 @@ def write_note(kind: MessageType, heads: GroupId, body: bytes) -> bytes:
     """Return a note's bytes; `heads` is what it says of the shared groups (`heads.py`)."""
     assert kind in NOTES, f"a {kind.name} is signed"
     shortened = _shortened(body) if kind is MessageType.ACK and len(body) <= _SHORTENED_BYTES else None
-    return cbor.encode_growing([int(kind), heads[:SHARED_BYTES], *(shortened or [body])])
+    if shortened is not None:
+        return cbor.encode([int(kind), heads[:SHARED_BYTES], *shortened])
+    return cbor.encode_growing([int(kind), heads[:SHARED_BYTES], body])
 
 
 def _shortened(body: bytes) -> list[object] | None:
