@@ -110,7 +110,7 @@ def test_a_message_is_read_alike(
 def test_an_envelope_is_read_alike(
     linked: bool, counter: int, content: bytes, changes: list[tuple[str, int, int]]
 ) -> None:
-    fields = [2, bytes(16), counter, content] if linked else [1, bytes(32), bytes(24), content]
+    fields = [2, bytes(envelope.TAG_BYTES), counter, content] if linked else [1, bytes(32), bytes(24), content]
     raw = _harmed(cbor.encode(fields), changes)
     quick = envelope._read_quickly(raw)
     if quick is not None:

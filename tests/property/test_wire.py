@@ -154,7 +154,7 @@ _LINK_KEY = bytes.fromhex(load("link_envelopes")["key"])
 
 
 def _by_link(raw: bytes) -> bytes:
-    return envelope.read_envelope(envelope.seal_by_link(raw, _LINK_KEY, bytes(16), 1)).open(_LINK_KEY)
+    return envelope.read_envelope(envelope.seal_by_link(raw, _LINK_KEY, bytes(envelope.TAG_BYTES), 1)).open(_LINK_KEY)
 
 
 _READERS: dict[str, Callable[[bytes], object]] = {

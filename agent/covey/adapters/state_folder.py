@@ -185,12 +185,13 @@ class StateFolder:
             ConfigurationError: the folder's permissions are wrong, or the key cannot be kept that way.
             StorageError: it cannot be written.
         """
-        private_folder(self.path)
         if self._has_identity():
             raise LocalError(f"{self.path} already holds a device", hint="'covey status' shows it")
+        identity, content = _draw(keep)  # where the key cannot be kept that way, nothing is left behind
+        private_folder(self.path)
         if not self.configuration.path.exists():
             self.configuration.create(values)
-        return self._new_identity(keep)
+        return self._write_identity(identity, content)
 
     def names(self) -> frozenset[str]:
         """Return what lies in the folder, which may not be there."""
@@ -223,11 +224,8 @@ class StateFolder:
         except OSError as error:
             raise StorageError(f"{self.path} cannot be emptied: {error.strerror or error}") from error
 
-    def _new_identity(self, keep: Callable[[bytes], bytes]) -> Identity:
-        identity = Identity.from_seeds(secrets.token_bytes(32), secrets.token_bytes(32))
-        seed = identity.signing_seed
-        content = keep(seed)
-        self.noise_keys.write(seed, identity.noise.keys)
+    def _write_identity(self, identity: Identity, content: bytes) -> Identity:
+        self.noise_keys.write(identity.signing_seed, identity.noise.keys)
         write_secret_twice(self._identity_path, content)
         return identity
 
@@ -360,7 +358,7 @@ class StateFolder:
 
     def _renew(self) -> None:
         self._remove_everything()
-        self._new_identity(best_file)
+        self._write_identity(*_draw(best_file))
         remove_durably(self._wiped_path)
 
     def _remove_everything(self) -> None:
@@ -418,3 +416,8 @@ class StateFolder:
     @property
     def _identity_path(self) -> Path:
         return self.path / "identity.key"
+
+
+def _draw(keep: Callable[[bytes], bytes]) -> tuple[Identity, bytes]:
+    identity = Identity.from_seeds(secrets.token_bytes(32), secrets.token_bytes(32))
+    return identity, keep(identity.signing_seed)

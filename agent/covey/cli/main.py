@@ -32,7 +32,7 @@ _TOPICS = {
         "group": ("group", "manage groups: members, admins, operators, bans"),
         "request": ("request", "accept or decline invitations to further groups"),
         "own": ("own", "keep your own devices in the same groups"),
-        "key": ("key", "show keys and fingerprints, renew the noise key, or seal the key"),
+        "key": ("key", "show keys and fingerprints, renew or seal them"),
     },
     "readings": {
         "sensor": ("sensor", "list the configured sensors, or try one"),

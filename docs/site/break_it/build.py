@@ -1,7 +1,7 @@
 """Pack the page: `python -m docs.site.break_it.build FOLDER`. Exit code 78 where npm is missing.
 
 1. Pyodide and libsodium come from npm, at the versions and digests below. The page loads nothing from elsewhere.
-2. It has those modules of Python's library and of Covey that it imports; Covey's without docstrings and comments.
+2. It has those modules of Python's library and of Covey that it imports, without docstrings and comments.
 3. Each file is compressed by gzip, and inflated by the browser (`DecompressionStream`). All of it takes 5 MB at most.
 """
 
@@ -19,6 +19,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from pathlib import Path
 
 _HERE = Path(__file__).parent
@@ -102,10 +103,12 @@ def _lock(content: bytes) -> bytes:
 
 
 def _library(content: bytes) -> bytes:
-    """Return the modules of Python's library that `modules.txt` names."""
+    """Return those modules of Python's library that `modules.txt` names, bare; Pyodide's own need their docstrings."""
     wanted = set((_HERE / "modules.txt").read_text(encoding="ascii").split())
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return _stored({name: archive.read(name) for name in archive.namelist() if name in wanted})
+        found = {name: archive.read(name) for name in archive.namelist() if name in wanted}
+    own = {name: content for name, content in found.items() if "pyodide/" in name}
+    return _stored({**_bare_sources(found), **own})
 
 
 def _bare_sources(files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -136,13 +139,17 @@ def _stored(files: Mapping[str, bytes]) -> bytes:
 
 
 def _bare(source: bytes) -> str:
-    """Return a module without comments and docstrings."""
-    tree = ast.parse(source)
+    """Return a module without docstrings, and without comments but those at its top, which name its authors."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # of a Python that is newer than this one
+        return source.decode()
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
             node.body = [*_without_texts(body)] or [ast.Pass()]  # type: ignore[attr-defined]
-    return ast.unparse(ast.fix_missing_locations(tree))
+    lines = source.decode().splitlines(keepends=True)
+    return "".join(takewhile(lambda line: line.startswith("#"), lines)) + ast.unparse(ast.fix_missing_locations(tree))
 
 
 def _without_texts(statements: Iterable[ast.stmt]) -> Iterable[ast.stmt]:

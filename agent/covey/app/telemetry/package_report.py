@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from covey.adapters.sensors.packages import InstalledPackages
-from covey.app.telemetry.publisher import Outflow
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.telemetry import packages
@@ -24,7 +22,9 @@ from covey.limits.telemetry import PACKAGES_LOOK_US, PACKAGES_REPEATED_US
 from covey.ports import Report
 
 if TYPE_CHECKING:
+    from covey.adapters.sensors.packages import InstalledPackages
     from covey.adapters.sqlite.store import SqliteStore
+    from covey.app.telemetry.publisher import Outflow
     from covey.core.vault.landing import LandedMessage
 
 

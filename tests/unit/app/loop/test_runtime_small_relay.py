@@ -213,12 +213,12 @@ def test_little_is_said_of_manifests_that_no_relay_takes(pair: Pair) -> None:
 
 @pytest.mark.slow
 def test_little_is_asked_though_news_of_the_group_comes_all_the_time(pair: Pair) -> None:
-    """Each note names a manifest that ben lacks."""
+    """Each note names a manifest that ben lacks. He asks every ten minutes at most."""
     for number in range(4 * 60):
         pair.note(f"note {number}")
         pair.site.run(60 * SECOND)
     counters = pair.ann.device.store.counters.values()
-    assert 0 < counters["pulls_too_large"] + counters.get("pulls_unanswered", 0) < 24
+    assert 0 < counters["pulls_too_large"] + counters.get("pulls_unanswered", 0) <= 24
     assert not pair.agreed()
     pair.site.reconfigure(LARGE)
     assert pair.site.run(4 * HOUR, pair.agreed)

@@ -23,6 +23,7 @@ from covey.core.now import Now
 from covey.core.orders.authority import Pins, weigh_orders
 from covey.core.orders.selector import EVERYBODY
 from covey.core.wire.message import Message, MessageType
+from covey.core.wire.topics import inbox_topic
 from covey.limits.history import (
     ANNOUNCE_US,
     GRAPH_COUNT_US,
@@ -188,9 +189,8 @@ def test_a_long_graph_comes_in_several_messages_and_a_restart_loses_none_of_it(t
             each.wait(HISTORY_PULL_US / 1_000_000 + 1)
             each.maintain()
             for outgoing in each.sends():
-                next(d for d in (site.ann, site.ben, site.cem) if d.key.hex() in outgoing.topic).receive(
-                    outgoing.envelope
-                )
+                devices = {inbox_topic(d.key): d for d in (site.ann, site.ben, site.cem)}
+                devices[outgoing.topic].receive(outgoing.envelope)
     assert known < site.forgotten[0]
     site.cem.restart()
     site.live()

@@ -17,7 +17,7 @@ QUICK = {"interval_us": 500_000, "batch_us": 1_000_000}
 AFTER = limits.LINK_AFTER_ENVELOPES
 _KEY_US = 3_600_000_000
 """How long a board uses a key: an hour."""
-_TAG, _KEY = b"t" * 16, b"k" * 32
+_TAG, _KEY = b"t" * 8, b"k" * 32
 
 
 @pytest.fixture(autouse=True)
