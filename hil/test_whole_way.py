@@ -109,7 +109,7 @@ def _version(envelope: bytes) -> int:
 
 def _open_by_link(envelope: bytes, key: bytes) -> bytes:
     _, tag, counter, box = cbor.decode(envelope, messages.ENVELOPE_BYTES_MAX)
-    padded: bytes = nacl.crypto_secretbox_open(box, tag + counter.to_bytes(8, "big"), key)
+    padded: bytes = nacl.crypto_secretbox_open(box, tag + counter.to_bytes(16, "big"), key)
     return padded.rstrip(b"\0")[:-1]
 
 

@@ -274,7 +274,7 @@ class Ledger:
             tag, counter = first, second
             check(len(tag) == TAG_BYTES, "a tag of another length")
             self.linked += 1
-            self.seen_nonce(tag + counter.to_bytes(8), payload)
+            self.seen_nonce(tag + counter.to_bytes(16), payload)
             return
         check((len(first), len(second)) == (KEY_BYTES, NONCE_BYTES), "a key or a nonce of another length")
         self.seen_nonce(first + second, payload)
