@@ -118,7 +118,7 @@ def _written(process: int) -> int:
 
 def _paho(near: Broker, far: Broker, count: int, number: int) -> float:
     """Publish to one broker and subscribe at the other, where they are two by a session that lasts."""
-    names = [f"{number:02}a{'0' * 29}", f"{number:02}b{'0' * 61}"]
+    names = [f"{number:02}a{'0' * 29}", f"{number:02}b{'0' * 29}"]
     passwords = near.add_device(names[0]), far.add_device(names[1])
     topic, bridged = f"covey/1/in/{names[1]}", near is not far
     with TemporaryDirectory() as folder:
