@@ -75,7 +75,7 @@ import messages
 from identity import Identity
 
 identity = Identity(bytes(range(32)), bytes(range(1, 33)))
-key, tag, nonce, body = bytes(range(2, 34)), bytes(16), bytes(24), bytes(300)
+key, tag, nonce, body = bytes(range(2, 34)), bytes(8), bytes(24), bytes(300)
 
 
 def write():

@@ -133,7 +133,9 @@ class CommandWorld(OrderWorld):
         if secret is not None:
             assert read == f"{secret.value}\n".encode(), "something else is read than was given"
             assert device.key in secret.recipients, "a secret is read by whom it is not for"
-            [begun] = device.store.commands.begun()
+            found = list(device.store.commands.begun())
+            assert len(found) == 1, "what begins is not stored before"
+            [begun] = found
             assert begun.command.author == secret.author, "a secret is read out of a copy"
         assert number >= device.first_number, "what was ordered before a device began to obey is done"
         times = 1 + device.effects.count(number)
