@@ -52,7 +52,7 @@ METERED_MUTANTS = (
     Mutant(
         "a lost connection is replaced whatever is left",
         {(WireMeter, "pays_for_connection"): property(_yes)},
-        first_seed=350,
+        first_seed=4407,
     ),
     Mutant("a power cut hides a connection", {(LinkCosts, "opens"): _nothing}, first_seed=3009),
     Mutant("windows that are passed over count", {(LinkWindows, "_next_us"): _next_at_all}, first_seed=3108),

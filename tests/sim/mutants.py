@@ -50,7 +50,6 @@ from covey.core.membership.actions import GroupActions
 from covey.core.membership.addresses import Addresses
 from covey.core.membership.gathering import Gathering
 from covey.core.membership.joining import Joining
-from covey.core.membership.maintenance import GroupMaintenance
 from covey.core.membership.membership import Membership, Spreading
 from covey.core.node import Node
 from covey.core.now import Now
@@ -427,7 +426,6 @@ MUTANTS = (
         347,
     ),
     Mutant("votes that cross decide nothing", {(GroupActions, "decide"): _nothing}, 7_660_025),
-    Mutant("a lost secret is asked for for ever", {(GroupMaintenance, "_renews"): lambda *_: False}, 7_506_170),
     Mutant(
         "what was meant before a ban destroys", {(membership_module, "check_revoke"): _whoever_is_a_member}, 40_003_999
     ),
