@@ -34,7 +34,6 @@ from covey.core.group.revocation import Revoke
 from covey.core.ids import DeviceKey, Incarnation, NoisePublic, Place
 from covey.core.link import queued as lanes_module
 from covey.core.link import sealer as sealer_module
-from covey.core.link import send_queue as send_queue_module
 from covey.core.link.incarnations import IncarnationSpan
 from covey.core.link.link_keys import LinkKey, SendingLinks
 from covey.core.link.queued import Lane
@@ -431,7 +430,6 @@ MUTANTS = (
     ),
     Mutant("a destruction is told by its issuer alone", {(Membership, "receive_revoke"): _left_to_its_issuer}, 9),
     Mutant("who is banned gets the next secret", {(Spreading, "of_change"): _secret_for_all}, 48),
-    Mutant("what members take waits for who is out", {(send_queue_module, "_OF_MEMBERS"): frozenset()}, 81_003_373),
     Mutant("what waits in a group outlives it", {(SendQueue, "withdraw_of_group"): _nothing}, 178),
     Mutant(
         "a destruction that crosses the ban of its issuer ends the group",

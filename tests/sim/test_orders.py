@@ -44,7 +44,7 @@ from tests.split_network import SplitNetwork
 _ROUNDS = 8
 _LOOKED_AT = 6
 """Changes of a log that are looked at here: fewer than hostile members write."""
-_SEEDS_OF_MISTAKES = range(3)
+_SEEDS_OF_MISTAKES = (*range(3), 4)
 """Seeds of which each mistake fails one."""
 _NOTICED_BY_SEED_1 = {
     "nothing is refused",
