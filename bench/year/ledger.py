@@ -82,14 +82,14 @@ class Account:
         if not self.obeyed or self.obeyed[-1] != order:
             self.obeyed.append(order)
 
-    def balance(self, rows: Iterable[tuple[float, float]], newest: int) -> Balance:
-        """Compare with the rows of the tables: number, and time in seconds since 1970."""
+    def balance(self, rows: Iterable[tuple[float, float | None]], newest: int) -> Balance:
+        """Compare with the rows of the tables: number, and time in seconds since 1970; None of one that is unknown."""
         found: Counter[float] = Counter()
         wrong_times = []
         for number, at_s in rows:
             found[number] += 1
             right_s = self.acknowledged.get(int(number))
-            if right_s is not None and abs(at_s - right_s) > TOLERANCE_S:
+            if right_s is not None and at_s is not None and abs(at_s - right_s) > TOLERANCE_S:
                 wrong_times.append((int(number), round(at_s - right_s)))
         foreign = found.keys() - self.acknowledged.keys()
         return Balance(

@@ -12,6 +12,11 @@ from bench.year.ledger import Balance
 from bench.year.plan import LEAP_DAY, What
 from bench.year.world import SPEED, World
 
+_TIMES = """
+SELECT value, CASE WHEN time_quality <> 'arrival' THEN epoch(time) END FROM readings WHERE author = ?
+"""
+"""Numbers and times; the tables say themselves that times of arrival are not those of the readings."""
+
 _HEAD = ("device", "acknowledged", "missing", "duplicates", "foreign", "wrong times", "orders", "stale", "newest")
 
 
@@ -62,7 +67,7 @@ class Report:
 
             balances = [
                 account.balance(
-                    ask("SELECT value, epoch(time) FROM readings WHERE author = ?", world.edges[name].signing_public),
+                    ask(_TIMES, world.edges[name].signing_public),
                     world.orders,
                 )
                 for name, account in world.accounts.items()
