@@ -6,7 +6,8 @@
    What the gateway took and lost goes again, one message for each retry time (section 18).
    Alarms leave first.
 3. Beyond `bytes_max` the oldest goes. What the gateway never took is thinned (`thinning.py`), or is lost, and a LOSS
-   record says so as soon as it can be sent. What the gateway took is waited for: it is lost if acknowledgements still leave it out `_MISSING_US` later.
+   record says so as soon as it can be sent. What the gateway took is waited for: it is lost if acknowledgements still
+   leave it out `_MISSING_US` later.
    An alarm goes last, and only if the gateway has taken it: the others are few (`alarms.py`).
 4. A board's heap may end anywhere: what needs room comes before what is noted.
 5. A restart forgets all of this, and begins a new incarnation: no sequence is ever given twice. What no gateway had
@@ -98,7 +99,8 @@ class Outbox:
     def add(self, message, is_telemetry=True, loss=(), is_alarm=False):
         """Take the message that was signed with `next_seq`, telemetry with `next_number` in it; return its entry.
 
-        What is no telemetry is never dropped, and makes nothing else go. One that says what `loss_to_write` named, `loss`, forgets that.
+        What is no telemetry is never dropped, and makes nothing else go. One that says what `loss_to_write` named,
+        `loss`, forgets that.
         Where the heap ends in it, older ones may be gone, and nothing is added.
         """
         while is_telemetry and self.size + len(message) > self.bytes_max and self._drop(self.entries, self._thin):
@@ -125,7 +127,9 @@ class Outbox:
         return [seq for seq in self._records if seq >= oldest]
 
     def drop_oldest(self):
-        """Rule 3, without thinning, which takes heap; return whether there was one. Neither a record, nor the newest message, nor what is on its way."""
+        """Rule 3, without thinning, which takes heap; return whether there was one. Neither a record, nor the newest
+        message, nor what is on its way.
+        """
         return self._drop(self.entries[:-1])
 
     def _drop(self, entries, thin=None):

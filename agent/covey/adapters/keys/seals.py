@@ -74,13 +74,13 @@ def seal_by(name: str, plain: bytes, module: Path | None, passphrase: Passphrase
     if problem := seal.problem():
         raise ConfigurationError(problem, hint="'covey key seal best' picks what this machine has")
     pin = passphrase() if name == "token" else bytearray()
-    key, blob = seal.draw(module, lambda: bytearray(pin))
-    nonce = secrets.token_bytes(crypto.NONCE_BYTES)
-    head: list[object] = [_FORM, name, blob, nonce]
-    sealed = crypto.aead_seal(plain, _DOMAIN + cbor.encode(head), nonce, key.reveal())
-    key.wipe()
-    content = [*head, sealed]
     try:
+        key, blob = seal.draw(module, lambda: bytearray(pin))
+        nonce = secrets.token_bytes(crypto.NONCE_BYTES)
+        head: list[object] = [_FORM, name, blob, nonce]
+        sealed = crypto.aead_seal(plain, _DOMAIN + cbor.encode(head), nonce, key.reveal())
+        key.wipe()
+        content = [*head, sealed]
         open_by_seal(content, lambda: bytearray(pin))
     finally:
         crypto.wipe(pin)

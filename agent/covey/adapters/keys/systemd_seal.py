@@ -44,7 +44,7 @@ _BLOB: dict[str, bytes] = {}
 
 
 def hold() -> None:
-    """As root, read the credential if there is one, for the time when this process is root no more."""
+    """As root, read the credential if there is one, and keep it for when this process is no longer root."""
     if (STORE / NAME).exists():
         try:
             _HELD[NAME] = _decrypted()
@@ -67,7 +67,7 @@ def prepare() -> None:
 def prepare_if_bound() -> None:
     """As root, before a new device is made: `prepare` where a TPM keeps the credential.
 
-    One that this machine does not open is another machine's, or of a TPM that was cleared: it is made anew.
+    A credential that this machine does not open is replaced: it came from another machine, or the TPM was cleared.
     """
     if shutil.which("systemd-creds") is None or not _has_tpm():
         return

@@ -1,9 +1,9 @@
 """A TPM 2.0 keeps the key, by tpm2-tools: a program of their own each time, so the agent's memory does not grow.
 
 The blob is the TPM's sealed object, `[public, private]`, below a primary key of the owner's hierarchy, which the TPM
-derives anew each time. It is bound to this TPM and to nothing else: no PCR (an update of the firmware must not stop a
-gateway), no authorisation (the agent starts without a person). It is exempt from the TPM's protection against guessing
-(`noda`): there is nothing to guess, and power cuts count as guesses.
+derives again each time. It is bound to this TPM alone: to no PCR, because an update of the firmware must not stop a
+gateway, and to no password, because the agent starts without a person. It is exempt from the TPM's protection against
+guessing (`noda`): there is nothing to guess, and power cuts count as guesses.
 
 The key goes through pipes. The files that the programs exchange are the TPM's own, and open on this TPM only.
 $TPM2TOOLS_TCTI names another TPM than `/dev/tpmrm0`, as of every program of tpm2-tools.

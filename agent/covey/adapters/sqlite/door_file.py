@@ -266,7 +266,7 @@ def _is_openable(path: Path) -> bool:
 
 @cache
 def _sound_schema() -> list[tuple[str, ...]]:
-    """Return the schema of a new file: a damaged name would hide a table, or end who asks for a column."""
+    """Return the schema of a new file. With a damaged name in it, a table is missing, or a query for a column fails."""
     with closing(sqlite3.connect(":memory:")) as new:
         new.executescript(f"{_TABLES} {TABLES}")
         return new.execute(_SCHEMA).fetchall()

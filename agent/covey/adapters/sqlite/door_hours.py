@@ -1,7 +1,7 @@
 """Hours of series in the doors' file: what a door has sent on of each, and which of them its receiver is to have again.
 
 1. What a batch adds is added in the commit that leaves the batch behind, and each message is added once.
-2. An hour that was imported is due no more, unless something was added to it meanwhile (`changes`).
+2. An imported hour is no longer due, unless readings were added to it during the import (`changes`).
 3. What is kept is bounded. The newest hour of a series is kept longest, as the next outage may have begun in it.
 4. Of an hour that was deleted, or that was going on when keeping began, readings may be unknown here. Such an hour is
    a part (`is_part`), until the receiver is known to have nothing of it.

@@ -95,7 +95,7 @@ def _ran_until_restart(
             own = roles(device)
             attempts_role = OrderAttempts(lambda group: attempts(device, group), device.store, report)
             ordered: list[AgentRole] = [settings_role(device, restart.ask), attempts_role]
-            if commands or _is_under_way(device):  # that ends, whoever is obeyed now
+            if commands or _is_under_way(device):  # a move that has begun ends, even if no operator is obeyed any more
                 from covey.app.orders.command_role import commands_role
 
                 ordered.append(commands_role(device, restart.ask, own))

@@ -28,14 +28,14 @@ class PackageOfDevice:
 
 @dataclass(frozen=True, slots=True)
 class FoundPackages:
-    """What a query finds, and who is not known."""
+    """The packages that a query finds, and the devices that have sent no list."""
 
     query: str
     packages: tuple[PackageOfDevice, ...]
     devices: int
     """How many devices have reported their packages."""
     unknown: tuple[str, ...]
-    """Devices that have not."""
+    """Labels, or names, of devices that have reported none."""
 
 
 def find_packages(device: Device, text: str) -> FoundPackages:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 
 _MODES = (Mode.INVITES_ONLY, Mode.ADMIN_INVITES)
+_REFUSING = (CommandState.REFUSED, CommandState.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +231,6 @@ def _settings(
         chosen = Selector(SelectorKind.DEVICES, devices=tuple(sorted(keys)))
         orders.append(SettingOrder(chosen, name, value, once=once))
     return orders, tuple(lost)
-
-
-_REFUSING = (CommandState.REFUSED, CommandState.STOPPED)
 
 
 # -- how it goes on ---------------------------------------------------------------------------------------------------

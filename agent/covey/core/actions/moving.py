@@ -107,7 +107,7 @@ class Moving:
         earlier = [each for each in under_way if each.source == command.group_id]
         if not earlier and len(under_way) >= MAXIMUM_GROUP_MOVES:
             raise ActionError(f"this device already moves between {len(under_way)} groups", QUEUE_FULL)
-        self._moves.remove(target)  # a device that goes back has not left for good
+        self._moves.remove(target)  # a device may go back: readings for that group are no longer sent on
         self._moves.put(
             GroupMove(command.group_id, target, command.operation, command.author, MovePhase.JOINING, now_us)
         )
