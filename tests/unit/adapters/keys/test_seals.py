@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,9 +28,11 @@ def _nobody() -> bytearray:
 
 
 @pytest.fixture
-def tpm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SoftwareTpm:
-    """Return a TPM."""
-    return SoftwareTpm(tmp_path / "tpm", monkeypatch)
+def tpm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SoftwareTpm]:
+    """A TPM, whose power is cut at the end."""
+    made = SoftwareTpm(tmp_path / "tpm", monkeypatch)
+    yield made
+    made.cut_power()
 
 
 @pytest.fixture
@@ -289,6 +291,14 @@ def test_without_a_tpm_the_best_never_opens_what_a_passphrase_keeps(
 
 
 @pytest.fixture
-def make_tpm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], SoftwareTpm]:
-    """Return a function that plugs in a TPM."""
-    return lambda: SoftwareTpm(tmp_path / "tpm", monkeypatch)
+def make_tpm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], SoftwareTpm]]:
+    """A function that plugs in a TPM, whose power is cut at the end."""
+    made: list[SoftwareTpm] = []
+
+    def make() -> SoftwareTpm:
+        made.append(SoftwareTpm(tmp_path / "tpm", monkeypatch))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.cut_power()
