@@ -252,6 +252,9 @@ def test_mistakes_of_who_serves_it(fleet: CollectedFleet, tmp_path: Path) -> Non
     password = tmp_path / "password"
     password.touch(0o600)
     password.write_text("short")
+    proxied = ("dashboard", "--listen", "0.0.0.0:0", "--proxy")
+    assert "is not an IPv4 address" in hub.fails(*proxied, "supervisor", code=2)
+    assert "the proxy asks" in hub.fails(*proxied, "172.30.32.2", "--password-file", str(password), code=2)
     assert "must not cross the network" in hub.fails("dashboard", "--password-file", str(password), code=2)
     certificate, key = make_certificate(tmp_path / "authority", -1, 1)
     tls = ("--certificate", str(certificate), "--key", str(key), "--password-file", str(password))

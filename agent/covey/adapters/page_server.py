@@ -7,6 +7,8 @@
 3. Nothing but the page's own files is ever run or drawn by a browser: the policy names no other source.
 4. It reads. What changes something is a POST without a body, and only from the page itself: the browser names where it
    comes from, which no other site can make it leave out or say otherwise.
+5. Behind a proxy that authenticates visitors, such as Home Assistant, rules 1 and 2 are the proxy's: nobody else is
+   admitted. Then pages of the proxy's own origin may show this one in a frame.
 """
 
 from __future__ import annotations
@@ -51,11 +53,11 @@ _TYPES = {
     ".css": "text/css",
     ".svg": "image/svg+xml",
 }
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors "
+)
 _HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -81,6 +83,8 @@ class Listen:
     certificate: Path | None = None
     key: Path | None = None
     password: str | None = field(default=None, repr=False)
+    proxy: str | None = None
+    """The address of a proxy that authenticates visitors (rule 5)."""
 
 
 class PageServer:
@@ -125,15 +129,22 @@ class PageServer:
         host = f"[{listen.host}]" if ":" in listen.host else listen.host
         self.port = int(listening.getsockname()[1])
         self.url = f"{scheme}://{host}:{self.port}/"
-        self._hosts = {f"{host}:{self.port}", f"localhost:{self.port}"} if listen.password is None else None
+        self._proxy = listen.proxy
+        is_named = listen.password is None and listen.proxy is None
+        self._hosts = {f"{host}:{self.port}", f"localhost:{self.port}"} if is_named else None
+        self.headers = _headers("'none'" if listen.proxy is None else "'self'")
         self._listener = Listener(
-            listening, "page", lambda client, places: _Visit(client, places, self).converse(), tls=tls
+            listening,
+            "page",
+            lambda client, places: _Visit(client, places, self).converse(),
+            tls=tls,
+            admits=lambda host: self._proxy in {None, host},
         )
 
     @property
     def link(self) -> str:
         """What lets the next browser in."""
-        key = self._doorkeeper.link_key
+        key = None if self._proxy is not None else self._doorkeeper.link_key
         return self.url if key is None else f"{self.url}?key={key}"
 
     def close(self) -> None:
@@ -146,7 +157,7 @@ class PageServer:
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         if not self._is_host(visit):
             visit.refuse(HTTPStatus.MISDIRECTED_REQUEST, _OTHER_NAME)
-        elif not self._doorkeeper.knows(visit.headers.get("Cookie", "")):
+        elif not self._is_let_in(visit):
             self._let_in(visit, query)
         elif not visit.recognise():
             visit.refuse(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
@@ -163,14 +174,13 @@ class PageServer:
     def act(self, visit: _Visit) -> None:
         """Answer one request that changes something (rule 4)."""
         parts = urlsplit(visit.path)
-        origin = f"{urlsplit(self.url).scheme}://{visit.headers.get('Host', '')}"
         if not self._is_host(visit):
             visit.refuse(HTTPStatus.MISDIRECTED_REQUEST, _OTHER_NAME)
-        elif not self._doorkeeper.knows(visit.headers.get("Cookie", "")):
+        elif not self._is_let_in(visit):
             visit.refuse(HTTPStatus.UNAUTHORIZED, "open the fleet page first")
         elif not visit.recognise():
             visit.refuse(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
-        elif visit.headers.get("Origin") != origin:
+        elif not self._is_from_page(visit):
             visit.refuse(HTTPStatus.FORBIDDEN, "this request comes from another site")
         elif parts.path not in self._actions:
             visit.refuse(HTTPStatus.NOT_FOUND, "no such action")
@@ -180,6 +190,17 @@ class PageServer:
 
     def _is_host(self, visit: _Visit) -> bool:
         return self._hosts is None or visit.headers.get("Host", "") in self._hosts
+
+    def _is_let_in(self, visit: _Visit) -> bool:
+        return self._proxy is not None or self._doorkeeper.knows(visit.headers.get("Cookie", ""))
+
+    def _is_from_page(self, visit: _Visit) -> bool:
+        """Say whether the page itself sends a request. A proxy may add TLS, and says what the browser calls it."""
+        scheme, _, host = visit.headers.get("Origin", "").partition("://")
+        if self._proxy is None:
+            return (scheme, host) == (urlsplit(self.url).scheme, visit.headers.get("Host", ""))
+        names = {visit.headers.get("Host", ""), visit.headers.get("X-Forwarded-Host", "")}
+        return scheme in {"http", "https"} and host in names - {""}
 
     def _let_in(self, visit: _Visit, query: Query) -> None:
         session = self._doorkeeper.let_in(query.get("key", ""), visit.headers.get("Authorization", ""))
@@ -197,6 +218,10 @@ class PageServer:
         visit.redirect("/", cookie)
         if self._doorkeeper.link_key is not None:
             self._link_used(self.link)
+
+
+def _headers(frame_ancestors: str) -> dict[str, str]:
+    return {"Content-Security-Policy": _POLICY + frame_ancestors, **_HEADERS}
 
 
 def _suffix(name: str) -> str:
@@ -317,7 +342,7 @@ class _Visit(Exchange):
         return "gzip" in self.headers.get("Accept-Encoding", "")
 
     def _begin(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
-        self.begin(status, {**_HEADERS, **headers})
+        self.begin(status, {**self._page.headers, **headers})
 
 
 def _pieces(compressor: zlib._Compress) -> Callable[[bytes], bytes]:

@@ -214,6 +214,29 @@ def test_others_come_by_tls_and_a_password(serve: Callable[..., PageServer], tmp
     assert _ask(page, "/", context=context, Cookie=headers["Set-Cookie"].partition(";")[0])[0] == 200
 
 
+def test_a_proxy_that_authenticates_visitors_is_admitted_and_nobody_else(serve: Callable[..., PageServer]) -> None:
+    page = serve(proxy="127.0.0.1")
+    assert page.link == page.url
+    status, headers, content = _ask(page, "/", Host="home.example:8123")
+    assert (status, content) == (200, b"<!doctype html>")
+    assert headers["Content-Security-Policy"].endswith("frame-ancestors 'self'")
+    with pytest.raises(ConnectionError):
+        _ask(serve(proxy="127.0.0.2"), "/")
+
+
+def test_behind_a_proxy_only_the_page_itself_may_change_something(serve: Callable[..., PageServer]) -> None:
+    page = serve(proxy="127.0.0.1")
+    host = "home.example:8123"
+    for origin in (f"https://{host}", f"http://{host}"):
+        assert _ask(page, "/accept?group=1", "POST", Host=host, Origin=origin)[0] == 200, origin
+    public: dict[str, Any] = {"Host": "hub.internal", "X_Forwarded_Host": "home.example"}
+    assert _ask(page, "/accept?group=1", "POST", Origin="https://home.example", **public)[0] == 200
+    for origin in ("http://evil.example", "null", "", "https://", f"file://{host}", "https://home.example"):
+        assert _ask(page, "/accept?group=1", "POST", Host=host, Origin=origin)[0] == 403, origin
+    assert _ask(page, "/accept?group=1", "POST", Host=host)[0] == 403
+    assert _ask(page, "/accept?group=1", "POST", Host="", Origin="https://")[0] == 403
+
+
 def test_a_page_that_cannot_be_served_is_an_error(serve: Callable[..., PageServer], tmp_path: Path) -> None:
     page = serve()
     with pytest.raises(ConfigurationError, match="cannot listen on"):

@@ -34,6 +34,7 @@ def serve_page(
     link_used: Callable[[str], None],
     *,
     acts: bool = True,
+    proxy: str | None = None,
 ) -> PageServer:
     """Look at the fleet, and begin to serve its page.
 
@@ -47,18 +48,21 @@ def serve_page(
         interval_s: at least so long between two looks.
         acts: whether visitors may change something: accept, approve, resume, abort, remove, silence.
         link_used: called with the next link when the last one has let a browser in.
+        proxy: the address of a proxy that authenticates visitors; nobody else is admitted.
 
     Raises:
-        UsageError: no address, or one that needs a certificate and a password.
+        UsageError: no address, one that needs a certificate and a password, or a password besides a proxy.
         ConfigurationError: the files or the address cannot be used, or there is no device here.
         StorageError: the state or the vault cannot be read.
     """
     from covey.adapters.page_server import Listen, PageServer
 
     host, port = _address(address)
+    if proxy is not None:
+        _check_proxy(proxy, password_file)
     if password_file is not None and certificate[0] is None:
         raise UsageError("a password must not cross the network unencrypted", hint="--certificate FILE --key FILE")
-    if not ipaddress.ip_address(host).is_loopback and password_file is None:
+    if not ipaddress.ip_address(host).is_loopback and password_file is None and proxy is None:
         raise UsageError(
             f"{host} is reachable from other machines",
             hint="--certificate FILE --key FILE --password-file FILE; or ssh -L 8765:127.0.0.1:8765",
@@ -67,7 +71,7 @@ def serve_page(
     dashboard = Dashboard(lambda: open_device(folder), location, since_us, interval_s, acts=acts)
     dashboard.look()
     return PageServer(
-        Listen(host, port, *certificate, password),
+        Listen(host, port, *certificate, password, proxy),
         resources.files("covey") / "web",
         {
             "/fleet": dashboard.overview,
@@ -93,6 +97,15 @@ def _address(text: str) -> tuple[str, int]:
     if not 0 <= number <= _PORTS:
         raise UsageError(f"{text[:64]!r} is not an address to listen on", hint="--listen 127.0.0.1:8765")
     return host, number
+
+
+def _check_proxy(proxy: str, password_file: Path | None) -> None:
+    try:
+        ipaddress.IPv4Address(proxy)
+    except ValueError as error:
+        raise UsageError(f"{proxy[:64]!r} is not an IPv4 address", hint="--proxy 172.30.32.2") from error
+    if password_file is not None:
+        raise UsageError("with --proxy, the proxy asks visitors for a password", hint="leave out --password-file")
 
 
 def _password(path: Path) -> str:

@@ -26,6 +26,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--password-file", metavar="FILE", help="file with the password for visitors (mode 0600); needs TLS"
     )
+    parser.add_argument("--proxy", metavar="ADDRESS", help="admit only this proxy, which authenticates visitors")
     parser.add_argument("--since", metavar="TIME", default="1d", help="how far to look back in the vault (default: 1d)")
     parser.add_argument("--vault", metavar="WHERE", help="folder or s3://BUCKET/PREFIX (default: vault.location)")
     parser.add_argument("--read-only", action="store_true", help="offer visitors no changes")
@@ -47,9 +48,10 @@ def run(options: argparse.Namespace) -> int:
         interval_s,
         lambda link: print(f"link for another browser: {link}", flush=True),
         acts=not options.read_only,
+        proxy=options.proxy,
     )
     print(page.link, flush=True)
-    if password_file is None:
+    if password_file is None and options.proxy is None:
         print("the link admits one browser; Ctrl-C stops the page", file=sys.stderr)
     try:
         signal.sigwait({signal.SIGINT, signal.SIGTERM})
