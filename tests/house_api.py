@@ -34,6 +34,8 @@ class HouseApi:
         """Stored rows, by entity and hour."""
         self.imports = list[dict[str, Any]]()
         self.asked = list[str]()
+        self.paths = list[str]()
+        """Where clients have connected."""
         self.answers_before_it_stores = 0
         """How many looks find nothing of an import."""
         self.leaves_at = 0
@@ -42,6 +44,8 @@ class HouseApi:
 
     def serve_one(self, connection: ServerConnection) -> None:
         """Speak with one client."""
+        assert connection.request is not None
+        self.paths.append(connection.request.path)
         connection.send(json.dumps({"type": "auth_required", "ha_version": self.version}))
         if json.loads(connection.recv()) != {"type": "auth", "access_token": TOKEN}:
             connection.send(json.dumps({"type": "auth_invalid", "message": "Invalid access token or password"}))

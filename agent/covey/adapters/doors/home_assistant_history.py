@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from covey.adapters.doors.kinds import DoorOpening
     from covey.config.doors import HomeAssistant
 
-_PATH = "/api/websocket"
+_PATHS = {"": "/api/websocket", "/core": "/core/websocket"}
+"""By the path of `history_url`: of Home Assistant itself, and of http://supervisor/core, by which add-ons reach it."""
 _PORTS = {"http": 80, "https": 443}
 _LONGEST_LOOK_S = 5.0
 _NEXT_HOURS = 24
@@ -84,7 +85,8 @@ class HomeAssistantHistory:
         self._library = websocket
         url = web_address(options.history_url, f"{where}: history_url", _PORTS)
         assert url.hostname is not None
-        if url.path.strip("/") or url.query or url.fragment or url.username:
+        path = _PATHS.get(url.path.rstrip("/"))
+        if path is None or url.query or url.fragment or url.username:
             raise ConfigurationError(
                 f"{where}: history_url must be Home Assistant's address with nothing after the port"
             )
@@ -98,7 +100,7 @@ class HomeAssistantHistory:
             except (OSError, ssl.SSLError) as error:
                 raise ConfigurationError(f"{where}: ca_file: {options.ca_file} holds no certificates") from error
         self._host, self._port = url.hostname, url.port or _PORTS[url.scheme]
-        self._address = f"{'wss' if self._context else 'ws'}://{url.netloc}{_PATH}"
+        self._address = f"{'wss' if self._context else 'ws'}://{url.netloc}{path}"
         self._token = folder / options.token_file
 
     def send(self, hours: Iterable[DueHour], claim: Callable[[list[DueHour]], None]) -> ImportedHours:

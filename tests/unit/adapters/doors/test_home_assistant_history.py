@@ -64,6 +64,12 @@ def test_hours_are_rows_of_the_entity_that_has_the_unique_id(house: _House) -> N
     assert house.api.units == {"sensor.renamed": "°C", "sensor.rain": "mm"}
 
 
+@pytest.mark.parametrize(("path", "asked"), [("", "/api/websocket"), ("/core", "/core/websocket")])
+def test_home_assistant_and_its_supervisor_are_asked_where_they_answer(house: _House, path: str, asked: str) -> None:
+    assert house.send(_due(_HOUR, 20.0), history_url=house.url + path).stored
+    assert house.api.paths == [asked]
+
+
 def test_a_repetition_changes_nothing(house: _House) -> None:
     house.send(_due(_HOUR, 20.0))
     before = dict(house.api.rows)
