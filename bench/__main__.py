@@ -17,6 +17,7 @@ _BY_SUBJECT = {
         "outbox": "bytes written to disk per message; start with a million queued messages",
         "link": "bytes a day and per reading by settings, TLS, TCP and IP included; bytes written to storage",
         "day": "a day of a real agent with a budget in ten minutes: bytes by the kernel's count and by its own",
+        "metered": "bytes a day of a link, by the kernel's count of it, next to a bridge of mosquitto and to paho",
         "hostile": "hostile envelopes/s that an agent survives, and p99 of honest messages meanwhile",
     },
     "tables": {
@@ -76,7 +77,8 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", choices=[*BENCHES, []], metavar="NAME", help="default: all")
-    parser.add_argument("--short", action="store_true", help="size, footprint: only the parts that take seconds")
+    parser.add_argument("--short", action="store_true", help="size, footprint, metered: only what is quick")
+    parser.add_argument("--json", action="store_true", help="metered: print one JSON document")
     parser.add_argument("--smoke", action="store_true", help="check that they run: small sizes, no meaningful figures")
     options = parser.parse_args()
     if options.smoke:
@@ -85,11 +87,14 @@ def main() -> int:
         share_commands()
     worst = 0
     for name in options.names or BENCHES:
-        print(f"\n== {name}: {BENCHES[name]}", flush=True)
+        if not options.json:
+            print(f"\n== {name}: {BENCHES[name]}", flush=True)
         module = bench(name)
         arguments = shrink(name, module) if options.smoke else {}
-        if options.short and name in {"size", "footprint"}:
+        if options.short and name in {"size", "footprint", "metered"}:
             arguments = {"short": True}
+        if name == "metered":
+            arguments["as_json"] = options.json
         worst = max(worst, module.main(**arguments) or 0)
     return worst
 

@@ -45,6 +45,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "crypto_instructions": {"IMPLEMENTATIONS": ("viper",)},
     "link": {"_SETTLE_S": 5.0, "_MEASURE_S": 10.0},
     "day": {"_HOURS": 2, "_FAST": 600.0},
+    "metered": {"_SHORT_S": {"_SETTLE_S": 5.0, "_MEASURE_S": 30.0, "_WINDOWS_S": 120.0, "_OTHERS_S": 12.0}},
     "outbox": {"_MESSAGES": 1_000, "_LONG": 10_000},
     "hostile": {"_SECONDS": 0.5, "_PREPARED": 600},
     "rebuild": {"_MEMBERS": 20, "_QUEUED": 1_000, "_TIMES": 3},
@@ -55,6 +56,7 @@ _SIZES: dict[str, dict[str, Any]] = {
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "ingest": {"readings_in_all": 10_000, "rounds": 1},
     "size": {"short": True},
+    "metered": {"short": True},
     "crypto_instructions": {"short": True},
 }
 

@@ -47,7 +47,7 @@ def main() -> int:
         return 0
     with TemporaryDirectory(dir="/var/tmp") as folder:  # on a disk: /tmp may be memory
         place = Path(folder)
-        midnight = (time.time() // 86_400 + 1) * 86_400
+        midnight = ((time.time() + _SET_UP_S) // 86_400 + 1) * 86_400  # the certificate is valid from now on
         clock = Clock(place, wall=midnight - _SET_UP_S)
         chain, key = certificate(place / "tls")
         with Broker(place / "broker", environment=clock.environment) as broker:

@@ -37,18 +37,18 @@ distinguished_name = it
 x509_extensions = server
 [it]
 [server]
-subjectAltName = IP:127.0.0.1
+subjectAltName = IP:{address}
 basicConstraints = critical,CA:TRUE
 """
 
 
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate for 127.0.0.1; return (certificate, key)."""
+def certificate(folder: Path, address: str = "127.0.0.1") -> tuple[Path, Path]:
+    """Make a certificate for an address; return (certificate, key)."""
     folder.mkdir()
-    (folder / "names.cnf").write_text(_NAMES)
+    (folder / "names.cnf").write_text(_NAMES.format(address=address))
     chain, key = folder / "relay.crt", folder / "relay.key"
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    subject = ["-subj", "/CN=127.0.0.1", "-config", str(folder / "names.cnf")]
+    subject = ["-subj", f"/CN={address}", "-config", str(folder / "names.cnf")]
     words = ["openssl", "req", "-x509", *curve, *subject, "-days", "3", "-keyout", str(key), "-out", str(chain)]
     subprocess.run(words, check=True, capture_output=True)
     return chain, key

@@ -2,7 +2,7 @@
 
 1. `mosquitto.conf`, or `mosquitto-certificates.conf`, and `acl` beside this file are the one source: only places
    (port, paths) and what a caller names in `settings` are replaced, each option where it stands.
-2. It listens on 127.0.0.1 alone, and on the same port for its whole life, so that clients find it again.
+2. It listens on 127.0.0.1 alone (or `address`), and on the same port for its whole life, so that clients find it again.
 3. `start` returns when it accepts connections, `add_device` when the credential is in force.
 4. The enrolment account exists, with a password that is drawn, unless devices prove themselves by certificates.
 """
@@ -47,6 +47,7 @@ class Broker:
         fleet_ca: Path | None = None,
         settings: Mapping[str, str | None] | None = None,
         environment: Mapping[str, str] | None = None,
+        address: str = "127.0.0.1",
     ) -> None:
         """Prepare a broker that is not running yet.
 
@@ -56,12 +57,14 @@ class Broker:
             fleet_ca: folder of the authority whose certificates devices must have, instead of passwords; needs TLS.
             settings: other values for options of the committed configuration; None removes one.
             environment: what its environment has besides this process's.
+            address: where it listens, in the network namespace of the thread that starts it.
 
         Raises:
             ConfigurationError: mosquitto is not there, or `settings` names an option that is not in the file.
         """
         self.port = free_port()
-        self.url = f"{'mqtts' if certificate else 'mqtt'}://127.0.0.1:{self.port}"
+        self._address = address
+        self.url = f"{'mqtts' if certificate else 'mqtt'}://{address}:{self.port}"
         self.log = folder / "mosquitto.log"
         self._folder = folder
         self._configuration = folder / "mosquitto.conf"
@@ -74,7 +77,7 @@ class Broker:
         folder.chmod(0o700)
         self.enrolment_password = draw_enrolment_password()
         share_enrolment(self._passwords, self.enrolment_password)
-        places = _places(folder, self.port, certificate, fleet_ca)
+        places = _places(folder, f"{self.port} {address}", certificate, fleet_ca)
         committed = (_HERE / ("mosquitto-certificates.conf" if fleet_ca else "mosquitto.conf")).read_text()
         self._configuration.write_text(substitute(committed, {**places, **(settings or {})}))
 
@@ -202,7 +205,7 @@ class Broker:
 
     def _accepts(self) -> bool:
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return probe.connect_ex((self._address, self.port)) == 0
 
     def _count(self, line: bytes) -> int:
         """Count lines of its log. Passwords are read before clients are served again: a reload logged is in force."""
@@ -210,12 +213,12 @@ class Broker:
 
 
 def _places(
-    folder: Path, port: int, certificate: tuple[Path, Path] | None, fleet_ca: Path | None
+    folder: Path, listener: str, certificate: tuple[Path, Path] | None, fleet_ca: Path | None
 ) -> dict[str, str | None]:
     """Say what differs from the committed configuration: places, and TLS only with a certificate."""
     places: dict[str, str | None] = {
         # Started by root, it would become a user who may not enter the folder.
-        "listener": f"{port} 127.0.0.1\nuser root",
+        "listener": f"{listener}\nuser root",
         "acl_file": str(_HERE / "acl"),
         "persistence_location": f"{folder}/",
     }

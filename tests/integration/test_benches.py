@@ -25,6 +25,7 @@ _NEEDS = {
     "serial": "MicroPython for i386",
     "crypto_instructions": "a cross compiler",
     "page": "Chromium",
+    "metered": "a C compiler, and root, for network namespaces",
 }
 _LACKING = 2
 """A benchmark's exit code where the machine lacks what it needs."""
