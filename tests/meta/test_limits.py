@@ -243,6 +243,7 @@ _OUR_OWN = {
     "MAXIMUM_EARLY_MANIFESTS": "this machine's disk",
     "MAXIMUM_EARLY_BYTES": "this machine's disk",
     "SHOWN_POINTS": "what a person is shown",
+    "FLEET_KEPT_DEVICES": "which fleets an agent keeps a table of",
     "MAXIMUM_LOOK_BYTES": "what a person is shown",
     "MAXIMUM_LOOK_MESSAGES": "what a person is shown",
     "MAXIMUM_SHOWN_SERIES": "what a person is shown",

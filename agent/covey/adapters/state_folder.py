@@ -16,6 +16,8 @@
     vault.key              a collector's vault keys, mode 0600
     doors.sqlite           each door's position in the vault, mode 0600
     alerts.json            sent and waiting alerts, mode 0600
+    fleet.sqlite           the last look at a large fleet, while an agent runs, mode 0600
+    fleet.wanted           touched by whoever wants a further look
     agent.lock             held while an agent runs; further locks for other processes
     wake.pipe              wakes an agent that fetches files nearby
 
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
 
 _AGENT = "agent.lock"
 _ALERTS = "alerts.lock"
+_FLEET = "fleet.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,14 @@ class ProcessLocks:
     def alerts_are_watched(self) -> bool:
         """Say whether a process sends alerts."""
         return self._is_held(_ALERTS)
+
+    def fleet(self) -> int | None:
+        """Take the lock of the one process that keeps the table of a large fleet."""
+        return self._take(_FLEET)
+
+    def fleet_is_kept(self) -> bool:
+        """Say whether a process keeps the table of a large fleet."""
+        return self._is_held(_FLEET)
 
     def doors(self) -> int | None:
         """Take the lock of the one process that sends readings on."""
@@ -318,6 +329,16 @@ class StateFolder:
     def noise_keys(self) -> NoiseKeyFile:
         """The noise secrets."""
         return NoiseKeyFile(self.path / "noise.keys")
+
+    @property
+    def fleet_table(self) -> Path:
+        """Where the agent of a large fleet keeps what it looks like."""
+        return self.path / "fleet.sqlite"
+
+    @property
+    def fleet_wanted(self) -> Path:
+        """The file that is touched by whoever wants a further look at a large fleet."""
+        return self.path / "fleet.wanted"
 
     @property
     def vault_key(self) -> VaultKeyFile:

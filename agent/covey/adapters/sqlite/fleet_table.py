@@ -1,6 +1,8 @@
 """The results of fleet surveys in a temporary SQLite database, so that a large fleet needs little memory.
 
-1. The file has no name and disappears with the process. Beyond `_CACHE_KIB`, rows not in use are on the disk.
+1. The file mostly has no name and disappears with the process. Beyond `_CACHE_KIB`, rows not in use are on the disk.
+   The agent of a large fleet keeps a named one (`kept_at`), which other processes read (`read_at`) together with the
+   document of the last survey. It is written by that agent alone, and made anew by the next one.
 2. A survey rebuilds only stale rows: of devices whose membership changed, that the caller names, or whose time is over.
    So it costs what has happened since the last one.
 3. Only changed rows are written, so a survey of a quiet fleet writes nothing.
@@ -10,18 +12,21 @@
    members.
 6. Any thread may query at any time. Between two calls rows may be from two surveys, each row complete.
 
-Nothing survives a restart, although reading 100,000 devices again takes 12 s: a stored copy would have to be sealed
-like the vault, and deleted together with the vault's readings.
+Nothing survives a restart of the process that writes: readings that were deleted from the vault are in no old table,
+and neither a power cut nor a damaged disk leaves one that would be believed.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from covey.adapters.files import storage_errors
 from covey.adapters.sqlite.database import translated
 from covey.core.ids import DeviceKey, GroupId
 
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _CACHE_KIB = 8_192
+_BUSY_S = 10.0
 _AT_ONCE = 500
 """Devices that one statement asks for, and one transaction writes."""
 _SCHEMA = """
@@ -57,6 +63,7 @@ CREATE TABLE said (
     everything TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE board (device BLOB PRIMARY KEY, version TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE survey (number INTEGER PRIMARY KEY, began_us INTEGER NOT NULL, document TEXT NOT NULL);
 CREATE TABLE stale (device BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE counted (
     of_group BLOB PRIMARY KEY, online INTEGER NOT NULL, overdue INTEGER NOT NULL, lost INTEGER NOT NULL,
@@ -169,6 +176,14 @@ class ShownDevice(NamedTuple):
     version: str
 
 
+class KeptSurvey(NamedTuple):
+    """The last survey of a kept table: its number, when it began, in monotonic microseconds, and its document."""
+
+    number: int
+    began_us: int
+    document: str
+
+
 class GroupCounts(NamedTuple):
     """How many of a group's members are here, away, have lost something, and are waited for."""
 
@@ -259,20 +274,81 @@ def _counting() -> str:
 class FleetTable:
     """The tables of one process that looks at a fleet again and again, or once."""
 
-    def __init__(self) -> None:
-        self._connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    def __init__(self, connection: sqlite3.Connection | None = None) -> None:
+        """Use a temporary file, or an opened one; the tables are made where there are none."""
+        self._connection = connection or sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._lock = threading.RLock()
         self._run(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        self._run("PRAGMA synchronous = OFF")
-        self._run("PRAGMA journal_mode = OFF")
+        if connection is None:
+            self._run("PRAGMA synchronous = OFF")
+            self._run("PRAGMA journal_mode = OFF")
         self._uncounted: set[GroupId] = set()
         """Groups whose members are others than when they were counted."""
-        self._connection.executescript(_SCHEMA + _INDEXES + _COPIES + _counting())
+        with self._lock, translated():
+            if self._connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None:
+                self._connection.executescript(_SCHEMA + _INDEXES + _COPIES + _counting())
+
+    @classmethod
+    def kept_at(cls, path: Path) -> FleetTable:
+        """Return a new table in a file that other processes of this device may read, in place of an old one.
+
+        It need not outlast a power cut, so nothing waits for the disk.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        remove_kept(path)
+        with storage_errors("write", path):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        with translated():
+            connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.execute("PRAGMA secure_delete = FAST")
+            return cls(connection)
+
+    @classmethod
+    def read_at(cls, path: Path) -> FleetTable:
+        """Return a table that another process writes; its writing methods fail.
+
+        Raises:
+            StorageError: it is not there, or cannot be read.
+        """
+        with translated():
+            connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=ro",
+                timeout=_BUSY_S,
+                isolation_level=None,
+                check_same_thread=False,
+                uri=True,
+            )
+            return cls(connection)
 
     def close(self) -> None:
-        """Release the file, which is then deleted."""
+        """Release the file; a temporary one is then deleted."""
         with self._lock:
             self._connection.close()
+
+    # -- for the processes that read it (rule 1) ----------------------------------------------------------------------
+
+    def keep_survey(self, number: int, began_us: int, document: str) -> None:
+        """Keep the document of a survey in place of the last one."""
+        with self._together():
+            self._connection.execute("DELETE FROM survey")
+            self._connection.execute("INSERT INTO survey VALUES (?, ?, ?)", (number, began_us, document))
+
+    def survey_number(self) -> int:
+        """Return the number of the last survey; 0 if there is none."""
+        return self._number("SELECT coalesce(max(number), 0) FROM survey")
+
+    def kept_survey(self) -> KeptSurvey | None:
+        """Return the last survey."""
+        rows = self._run("SELECT number, began_us, document FROM survey")
+        return KeptSurvey(*rows[0]) if rows else None
+
+    def has_stale(self) -> bool:
+        """Say whether rows are to be made anew."""
+        return bool(self._run("SELECT 1 FROM stale LIMIT 1"))
 
     # -- who belongs to the fleet --------------------------------------------------------------------------------------
 
@@ -352,6 +428,13 @@ class FleetTable:
             rows = self._run(f"SELECT device, everything FROM said WHERE device IN ({places})", asked)  # noqa: S608
             found |= {DeviceKey(device): everything for device, everything in rows}
         return found
+
+    def forget_said(self) -> None:
+        """Forget what was read of all devices."""
+        with self._together():
+            self._connection.execute("DELETE FROM said")
+            self._connection.execute("DELETE FROM board")
+            self._connection.execute("UPDATE device SET lost = 0, clock = '', alarms = 0, version = ''")
 
     def said_of(self) -> list[DeviceKey]:
         """Return of which devices something was read."""
@@ -457,6 +540,17 @@ class FleetTable:
     def _run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self._lock, translated():
             return self._connection.execute(statement, values).fetchall()
+
+
+def remove_kept(path: Path) -> None:
+    """Remove a kept table, if there is one.
+
+    Raises:
+        StorageError: the disk refused.
+    """
+    for each in (path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))):
+        with storage_errors("remove", each), suppress(FileNotFoundError):
+            each.unlink()
 
 
 def _row(values: Sequence[Any]) -> ShownDevice:

@@ -23,6 +23,7 @@ from covey.app.device.device import device_on
 from covey.app.device.pins import FirstOperator, somebody_is_pinned
 from covey.app.device.shared_commits import SharedCommits
 from covey.app.device.storage_writes import StorageWrites
+from covey.app.fleet.keeping import FleetKeeper
 from covey.app.groups.own_devices import own_devices_role
 from covey.app.groups.whole_chain import WholeChain
 from covey.app.history.roles import forgetting_role, signing_role
@@ -149,6 +150,7 @@ def _run(
                 ReplacementsRole(device),
                 MovedDevices(device),
                 WholeChain(device.store),
+                FleetKeeper(device),
                 FreedMemory(device.now()),
             ],
             lambda: bool(early) or restart.asked,

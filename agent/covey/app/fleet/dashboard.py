@@ -3,6 +3,7 @@
 1. Requests wait only for the first survey, which leaves the vault out; later ones show the last result. While that is
    older than an interval, and a browser asks, another survey runs. While the vault is read for the first time, partial
    results are shown after `_SHOWS_S`, and then at twice the time each: ten times, however busy the machine is.
+   Of a large fleet the agent keeps the surveys (`keeping.py`): while it runs, the page reads them and makes none.
 2. A browser gets summaries, of the whole and of each group, and the window of devices that it requests: its traffic
    does not grow with the fleet.
 3. Details of devices are in a table (`FleetView`), and the device is opened once for all surveys (`KeptDevice`): memory
@@ -19,14 +20,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack
-from queue import Queue
+from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from covey.adapters.c_library import return_freed_memory
 from covey.adapters.sqlite.fleet_table import CONDITIONS, Wanted
 from covey.app.documents import to_json
 from covey.app.fleet.devices import shown_device
 from covey.app.fleet.documents import Fleet, FleetDevice, FleetValue
 from covey.app.fleet.fleet import FleetView, vault_of, wanted
+from covey.app.fleet.keeping import SINCE_US
+from covey.app.fleet.kept_fleet import KeptFleet, since_boot_s
 from covey.app.fleet.silences import silenced
 from covey.app.telemetry.curves import Curve, Interval, Window, curves
 from covey.app.telemetry.human_units import reading_text, scale_of
@@ -69,7 +73,12 @@ class KeptDevice:
 
     def _answer(self) -> None:
         while True:
-            work, future = self._asked.get()
+            try:
+                work, future = self._asked.get(timeout=None if self._device is None else _HELD_S)
+            except Empty:
+                self._let_go()
+                return_freed_memory()
+                continue
             try:
                 future.set_result(self._run(work))
             except BaseException as error:  # noqa: BLE001 - it is raised where the question was asked
@@ -134,6 +143,10 @@ _LOOKING = 0.5
 """How much of the time may be spent with looking over all devices: an open page leaves half a processor to others."""
 _LEAST_S = 0.02
 _SHOWS_S = 0.5
+_KEPT_S = 0.1
+"""Between two looks at what the agent keeps, while nothing has changed there: a fraction of a millisecond each."""
+_HELD_S = 60.0
+"""How long a device that nobody asks stays open: one of a large fleet takes 100 MiB."""
 _AT_ONCE = 5_000
 """Devices that are looked at while nobody else can ask: some tenths of a second. Of more that fall silent at once, as
 when a relay ends, each look takes up so many: what others say is shown as soon as ever."""
@@ -150,12 +163,15 @@ class Dashboard:
         interval_s: float,
         *,
         acts: bool = True,
+        kept: KeptFleet | None = None,
     ) -> None:
         """Look at the fleet at most once each `interval_s`; at the vault `location`, `since_us` back.
 
-        `acts`: whether the page offers to change something.
+        `acts`: whether the page offers to change something. `kept`: reads what this device's agent keeps.
         """
         self._acts = acts
+        self._kept = kept if location is None and since_us == SINCE_US else None
+        self._is_kept = False
         self._device, self._location = KeptDevice(opened), location
         self._since_us, self._interval_s = since_us, interval_s
         self._view = FleetView()
@@ -173,6 +189,9 @@ class Dashboard:
             CoveyError: at the last look the state or the vault could not be read.
         """
         with self._changed:
+            if self._look_kept():
+                assert self._fleet is not None, "kept"
+                return self._fleet
             if self._fleet is None:
                 self._see(reads=False)
             old = not self._fleet_is_read or time.monotonic() >= self._due_at
@@ -183,6 +202,21 @@ class Dashboard:
                 raise self._failure
             assert self._fleet is not None, "seen at the beginning"
             return self._fleet
+
+    def _look_kept(self) -> bool:
+        """Take up the agent's last survey; say whether there is one."""
+        found = None if self._kept is None else self._kept.look()
+        if found is None:
+            if self._is_kept:  # the agent has ended
+                self._is_kept, self._fleet, self._view = False, None, FleetView()
+            return False
+        if self._fleet is not found.fleet:
+            self._is_kept, self._view = True, found.view
+            self._fleet, self._failure = found.fleet, None
+            self._seen_at = time.monotonic() - (since_boot_s() - found.began_s)
+            self._changed.notify_all()
+        self._due_at = time.monotonic() + _KEPT_S
+        return True
 
     @property
     def _fleet_is_read(self) -> bool:

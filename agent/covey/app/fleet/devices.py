@@ -45,7 +45,7 @@ class FleetDevices:
         self._table = table
         self._before = _Here()
 
-    def look(self, device: Device, now_us: int, *, listens: bool, overdue_most: int) -> None:
+    def look(self, device: Device, now_us: int, *, listens: bool, overdue_most: int, most: int | None = None) -> None:
         """Rebuild the rows that changed since the last look.
 
         Args:
@@ -53,6 +53,7 @@ class FleetDevices:
             now_us: its clock.
             listens: whether an agent runs here, and reaches a relay.
             overdue_most: how many devices that have become silent are updated.
+            most: how many rows are made, about; the next look makes further ones. None for all.
         """
         here = _Here(
             now_us,
@@ -66,8 +67,12 @@ class FleetDevices:
         if self._before.now_us:
             self._note_stale(device, here, overdue_most)
         self._before = here
+        made = 0
         for members in self._table.stale():
             self._make(device, members, here)
+            made += len(members)
+            if most is not None and made >= most:
+                break
 
     def _make(self, device: Device, members: list[MemberRow], here: _Here) -> None:
         found = _presences(device, [each.device for each in members], here.now_us)

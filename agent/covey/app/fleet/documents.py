@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
-if TYPE_CHECKING:
-    from covey.app.groups.requests import WaitingInvitation
+from covey.app.groups.requests import WaitingInvitation
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,8 +87,9 @@ class FleetView:
     asks `table` for devices.
     """
 
-    def __init__(self) -> None:
-        self.table = FleetTable()
+    def __init__(self, table: FleetTable | None = None) -> None:
+        """Begin with nothing in a table of this process; or read what another one keeps in a table."""
+        self.table = table or FleetTable()
         self._newest = NewestReadings(self.table)
         self._orders = RecentOrders()
         self._roll_outs = RollOuts()
@@ -153,27 +154,30 @@ class FleetView:
             tuple(map(shown_device, self.table.behind(key))),
         )
 
-    def take_members(self, device: Device, only: Collection[DeviceKey] | None = None) -> None:
-        """Read the members of the device's groups, and the device's node in a vault.
+    def take_members(self, device: Device, only: Collection[DeviceKey] | None = None, most: int = _ALL) -> bool:
+        """Read the members of the device's groups, and the device's node in a vault; return whether all are read.
 
-        `only`: the members that this view is about; None for all.
+        `only`: the members that this view is about; None for all. `most`: groups that are read at once.
         """
         self._own_node = node_id(device.node.identity.signing_public).hex()
         manifests = device.node.groups.joined()
         versions = {each.group_id: each.hash for each in manifests}
         if versions == self._versions:
-            return
-        for each in manifests:
-            if self._versions.get(each.group_id) != each.hash:
-                members = (
-                    GroupMember(one.keys.signing_public, one.label, one.is_board, ",".join(feature_words(one)))
-                    for one in each.members
-                    if only is None or one.keys.signing_public in only
-                )
-                self.table.set_members(each.group_id, members)
-        self.table.forget_groups(set(versions))
-        self.table.forget_devices()
-        self._versions = versions
+            return True
+        changed = [each for each in manifests if self._versions.get(each.group_id) != each.hash]
+        for each in changed[:most]:
+            members = (
+                GroupMember(one.keys.signing_public, one.label, one.is_board, ",".join(feature_words(one)))
+                for one in each.members
+                if only is None or one.keys.signing_public in only
+            )
+            self.table.set_members(each.group_id, members)
+        unread = {each.group_id for each in changed[most:]}
+        if not unread:
+            self.table.forget_groups(set(versions))
+            self.table.forget_devices()
+        self._versions = {group_id: found for group_id, found in versions.items() if group_id not in unread}
+        return not unread
 
     def read(
         self,
@@ -208,6 +212,7 @@ class FleetView:
         *,
         reads: bool = True,
         overdue_most: int = _ALL,
+        most: int | None = None,
     ) -> Fleet:
         """Return the fleet as it is now, as far as the vault was read.
 
@@ -215,9 +220,10 @@ class FleetView:
             device: whose groups are meant.
             reads: whether the vault was read, where there is one.
             overdue_most: of how many, not heard for too long since the last look, it is taken up; the rest is next.
+            most: how many rows of devices are made, about; `table.has_stale` says whether some are left. None for all.
         """
         now_us, own, has_keys = device.clock.wall_us(), own_condition(device), device.folder.vault_key.exists()
-        self._devices.look(device, now_us, listens=own.listens, overdue_most=overdue_most)
+        self._devices.look(device, now_us, listens=own.listens, overdue_most=overdue_most, most=most)
         releases, rollbacks = self._roll_outs.releases(device), self._roll_outs.rollbacks(device)
         writers = _writers(device, self._newest)
         troubles = [*troubles_of(own, self.table, releases, rollbacks, self._newest, writers)]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from covey.app.device.device import open_device
 from covey.app.fleet.dashboard import Dashboard
+from covey.app.fleet.kept_fleet import KeptFleet
 from covey.app.fleet.page_actions import ACTIONS
 from covey.errors import ConfigurationError, UsageError
 
@@ -68,7 +69,9 @@ def serve_page(
             hint="--certificate FILE --key FILE --password-file FILE; or ssh -L 8765:127.0.0.1:8765",
         )
     password = None if password_file is None else _password(password_file)
-    dashboard = Dashboard(lambda: open_device(folder), location, since_us, interval_s, acts=acts)
+    dashboard = Dashboard(
+        lambda: open_device(folder), location, since_us, interval_s, acts=acts, kept=KeptFleet(folder)
+    )
     dashboard.look()
     return PageServer(
         Listen(host, port, *certificate, password, proxy),

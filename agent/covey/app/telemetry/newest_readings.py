@@ -6,7 +6,8 @@
    an hour of a large fleet would take a minute.
 4. This device verified its own segments before landing them: messages in segments that its signed manifest names by
    hash are not verified again. Those of all others are.
-5. Each device's stored values are bounded, and so is what is read at all; they are text in a `FleetTable`, with a
+5. What was read before something was erased from a vault is forgotten, and the next look reads again what is left.
+6. Each device's stored values are bounded, and so is what is read at all; they are text in a `FleetTable`, with a
    summary for looks at the whole fleet.
 """
 
@@ -25,7 +26,7 @@ from covey.core import crypto
 from covey.core.ids import DeviceKey, NodeId, printable
 from covey.core.telemetry.batch import Alarm, Batch, ClockKind
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
-from covey.core.vault.documents import SegmentEntry, SegmentRecord, open_segment
+from covey.core.vault.documents import Erasure, SegmentEntry, SegmentRecord, open_segment
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.reading import Floor, Trouble, VaultReader
 from covey.core.wire.message import Loss, LossReason, Message, MessageType, read_message
@@ -194,6 +195,8 @@ class NewestReadings:
         self.is_empty = True
         """Whether no look has found anything at all."""
         self._upto: dict[str, int] = {}
+        self._erased: dict[str, tuple[Erasure, ...]] = {}
+        """What was erased from each node's part, as of the last look."""
         self._known = KnownLayouts()
         self._met: set[DeviceKey] = set()
         self._opened = 0
@@ -204,7 +207,7 @@ class NewestReadings:
     def look(
         self,
         reader: VaultReader,
-        nodes: Iterable[str],
+        nodes: Sequence[str],
         since_us: int,
         enough: Callable[[int], bool],
         own_node: str = "",
@@ -235,6 +238,14 @@ class NewestReadings:
             self._take_segment(reader, node, entry, verify=node != own_node)
             yield
         self._met.clear()
+        self._forget_erased(reader, nodes)
+
+    def _forget_erased(self, reader: VaultReader, nodes: Iterable[str]) -> None:
+        held = {node: manifest.erasures for node in nodes if (manifest := reader.held(node)) is not None}
+        if any(self._erased.get(node, found) != found for node, found in held.items()):
+            self._table.forget_said()
+            self._upto.clear()
+        self._erased |= held
 
     def _take_segment(self, reader: VaultReader, node: str, entry: SegmentEntry, *, verify: bool) -> None:
         content = reader.segment(node, entry)

@@ -10,6 +10,7 @@ from covey.adapters.objects.folder import DirectoryStore
 from covey.app.telemetry.newest_readings import LastValue, NewestOfDevice, NewestReadings
 from covey.core.ids import DeviceKey
 from covey.core.telemetry.batch import Alarm, ClockKind, ClockReading
+from covey.core.vault.erasing import ErasureDue
 from covey.core.vault.keys import KeyRing
 from covey.core.vault.reading import VaultReader
 from covey.core.wire.message import MessageType, read_message
@@ -61,6 +62,21 @@ def test_a_second_look_reads_what_is_new_and_the_first_no_further_than_needed(tm
     _look(newest, collector)
     assert _values(newest, author) == {"n": 2.0}
     assert newest.unreadable == 0
+
+
+def test_readings_that_are_erased_from_the_vault_are_forgotten(tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "vault")
+    gone, left = Author(collector, 1), Author(collector, 2)
+    for author, value in ((gone, 1), (left, 2)):
+        collector.land(author.telemetry([("n", "", BOOTED_US - 5, value)]), received_at_us=NOW_US)
+    newest = NewestReadings()
+    _look(newest, collector)
+    assert len(newest.devices) == 2
+    collector.erase(ErasureDue(gone.identity.signing_public, NOW_US + 1))
+    for _ in range(2):
+        _look(newest, collector)
+    assert newest.devices.keys() == {left.identity.signing_public}
+    assert _values(newest, left) == {"n": 2.0}
 
 
 def test_losses_are_counted_once_and_by_their_reason(tmp_path: Path) -> None:
