@@ -41,7 +41,7 @@ _PACKAGES = (
         "python3-psutil",
         "python3-serial",
     ),
-    *("python3-tomlkit", "mosquitto", "ca-certificates", "netbase", "tzdata"),
+    *("python3-tomlkit", "python3-websocket", "mosquitto", "ca-certificates", "netbase", "tzdata"),
 )
 _NOT_UNPACKED = {
     "perl-base",
@@ -103,8 +103,26 @@ def build_image(output: Path, architectures: Iterable[str] = ARCHITECTURES) -> P
     image = output / f"covey-{version}-oci.tar"
     files = {"oci-layout": _json({"imageLayoutVersion": "1.0.0"}), "index.json": _json(index)}
     files |= {f"blobs/sha256/{digest}": content for digest, content in blobs.items()}
-    image.write_bytes(_archive(files))
+    image.write_bytes(archive_of(files))
     return image
+
+
+def packed_layers(image: Path) -> dict[str, bytes]:
+    """Return the layer of each architecture of an image, as it is in there: packed by gzip."""
+    with tarfile.open(image) as archive:
+
+        def content(digest: str) -> bytes:
+            found = archive.extractfile(f"blobs/{digest.replace(':', '/')}")
+            assert found is not None
+            return found.read()
+
+        listed = archive.extractfile("index.json")
+        assert listed is not None
+        layers = {}
+        for each in json.load(listed)["manifests"]:
+            [layer] = json.loads(content(each["digest"]))["layers"]
+            layers[str(each["platform"]["architecture"])] = content(layer["digest"])
+    return layers
 
 
 def unpack(folder: Path, architecture: str) -> Path:
@@ -250,7 +268,8 @@ def _json(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _archive(files: dict[str, bytes]) -> bytes:
+def archive_of(files: dict[str, bytes]) -> bytes:
+    """Return files as a tar file, whose bytes follow from their names and contents and the tree's time."""
     written, time = io.BytesIO(), tree_time()
     with tarfile.open(fileobj=written, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name in _with_folders(files):

@@ -1,8 +1,8 @@
 """`./dev release`: all files of a release, built from the tree into one folder.
 
-The wheel and the source archive, the Debian package, the OCI image, a compose file for a hub, a software bill of
-materials (CycloneDX 1.5, JSON) and SHA256SUMS. All files have the same bytes whenever they are built from the
-same tree and the same Debian packages, as `--check` shows: it builds them twice.
+The wheel and the source archive, the Debian package, the OCI image, a compose file for a hub, the Home Assistant
+add-on, a software bill of materials (CycloneDX 1.5, JSON) and SHA256SUMS. All files have the same bytes whenever they
+are built from the same tree and the same Debian packages, as `--check` shows: it builds them twice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from deb.__main__ import CARRIED, build, tree_time, tree_version
-from deb.image import PACKAGE_LIST, build_image
+from deb.add_on import build_add_on
+from deb.image import PACKAGE_LIST, build_image, packed_layers
 
 _TREE = Path(__file__).parents[1]
 _BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
@@ -73,6 +74,7 @@ def build_release(output: Path) -> None:
     build_python(output)
     build(output, version)
     image = build_image(output)
+    build_add_on(output, image)
     compose = (Path(__file__).parent / "compose.yaml").read_text(encoding="utf-8")
     (output / "compose.yaml").write_text(compose.format(version=version), encoding="utf-8")
     (output / f"covey-{version}.cdx.json").write_text(bill_of_materials(image), encoding="utf-8")
@@ -172,15 +174,11 @@ def _unique(components: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def debian_packages(image: Path) -> Iterator[dict[str, str]]:
     """Yield what each layer of an image says of Debian's packages in it."""
-    with tarfile.open(image) as archive:
-        for name in archive.getnames():
-            content = archive.extractfile(name) if name.startswith("blobs/sha256/") else None
-            packed = content.read() if content is not None else b""
-            if packed[:2] == b"\x1f\x8b":
-                with tarfile.open(fileobj=BytesIO(gzip.decompress(packed))) as layer:
-                    listed = layer.extractfile(PACKAGE_LIST)
-                    assert listed is not None
-                    yield from json.load(listed)
+    for packed in packed_layers(image).values():
+        with tarfile.open(fileobj=BytesIO(gzip.decompress(packed))) as layer:
+            listed = layer.extractfile(PACKAGE_LIST)
+            assert listed is not None
+            yield from json.load(listed)
 
 
 if __name__ == "__main__":
