@@ -83,7 +83,7 @@ class Board:
 
     def _numbers(self) -> dict[str, int]:
         folder = StateFolder.at(self._gateway.state)
-        store = folder.store(folder.configuration.config())
+        store = folder.store(folder.configuration.config(), folder.identity())
         try:
             return next((board.statistics for board in store.boards.all()), {})
         finally:

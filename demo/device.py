@@ -155,7 +155,7 @@ class Device:
     def ledger(self) -> Ledger:
         """Read the device's own counters."""
         folder = StateFolder.at(self.state)
-        store = folder.store(folder.configuration.config())
+        store = folder.store(folder.configuration.config(), folder.identity())
         try:
             counters = store.counters.values()
             return Ledger(

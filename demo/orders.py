@@ -79,7 +79,7 @@ def _obeys(operator: Device, device: Device) -> bool:
 def _has_obeyed(device: Device, setting: str, command: str) -> bool:
     """Look into the device itself."""
     folder = StateFolder.at(device.state)
-    store = folder.store(folder.configuration.config())
+    store = folder.store(folder.configuration.config(), folder.identity())
     try:
         record = store.commands.record(OperationId(bytes.fromhex(command)))
     finally:

@@ -29,7 +29,7 @@ class DurableDevice(Device):
 
     def _open(self) -> SqliteStore:
         """Open the state, whatever has happened to it."""
-        store, reports = StateFile(self.path).open(lambda: self.identity, self.outbox_bytes)
+        store, reports = StateFile(self.path).open(self.identity, self.outbox_bytes)
         for each in reports:
             if isinstance(each, FallBack):
                 self.fall_backs.append(each)

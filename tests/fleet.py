@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.events import Event
@@ -39,8 +40,8 @@ def identity(name: str) -> Identity:
     return Identity.from_seeds(secret("signing"), secret("noise"))
 
 
-Opens = Callable[[Path, Incarnation, int], SqliteStore]
-"""Opens a store: by path, with the incarnation of a new one, and the bytes that its outbox may take."""
+Opens = Callable[[Path, Incarnation, StorageKey, int], SqliteStore]
+"""Opens a store: by path, with the incarnation of a new one, the device's key, and its outbox's bytes."""
 
 
 @cache
@@ -48,18 +49,23 @@ def _empty_state() -> bytes:
     """Return the file of a new store, made once by the store itself: its tables take twenty times as long."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state"
-        SqliteStore(path, Incarnation(bytes(INCARNATION_BYTES))).close()
+        SqliteStore(path, Incarnation(bytes(INCARNATION_BYTES)), StorageKey(bytes(32))).close()
         return path.read_bytes()
 
 
-def open_store(path: Path, new_incarnation: Incarnation, outbox_bytes: int = OUTBOX_BYTES) -> SqliteStore:
-    """Open a store; a new one begins as a copy."""
+def open_store(
+    path: Path,
+    new_incarnation: Incarnation,
+    storage_key: StorageKey | None = None,
+    outbox_bytes: int = OUTBOX_BYTES,
+) -> SqliteStore:
+    """Open a store, of any device where no key is given; a new one begins as a copy."""
     if not path.exists():
         path.touch(0o600)
         path.write_bytes(_empty_state())
         with closing(sqlite3.connect(path)) as state, state:
             state.execute("UPDATE device SET incarnation = ?", (new_incarnation,))
-    return SqliteStore(path, new_incarnation, outbox_bytes)
+    return SqliteStore(path, new_incarnation, storage_key or StorageKey(bytes(32)), outbox_bytes)
 
 
 @dataclass(slots=True)
@@ -157,7 +163,9 @@ class Device:
         self.restart()
 
     def _open(self) -> SqliteStore:
-        return self._opens(self.path, Incarnation(self.rng(INCARNATION_BYTES)), self.outbox_bytes)
+        return self._opens(
+            self.path, Incarnation(self.rng(INCARNATION_BYTES)), StorageKey.of(self.identity), self.outbox_bytes
+        )
 
     def make_node(self, state: LinkState | None = None) -> Node:
         """Return a node over the store as it is."""

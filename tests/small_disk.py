@@ -64,7 +64,7 @@ def _queue(store: SqliteStore, kind: MessageClass = MessageClass.TELEMETRY) -> L
 def live_on_a_full_disk(folder: Path) -> None:
     """Queue until the disk is full, free what is acknowledged, and go on when there is room."""
     with mounted_disk(folder):
-        store, _ = StateFile(folder / "state.sqlite").open(lambda: identity("ann"), 100 * _SIZE)
+        store, _ = StateFile(folder / "state.sqlite").open(identity("ann"), 100 * _SIZE)
         reserved = folder / "state.sqlite-reserved"
 
         def queue(kind: MessageClass = MessageClass.DATA) -> None:
@@ -107,7 +107,7 @@ def start_after_a_kill_on_a_full_disk(folder: Path) -> None:
             if killed % 2:  # as after a power cut: nothing of the log's index is left, and its room is somebody else's
                 state.beside("-shm").unlink()
                 fill(folder / "more")
-            store, reports = state.open(lambda: identity("ann"), 100 * _SIZE)
+            store, reports = state.open(identity("ann"), 100 * _SIZE)
             assert not reports, "a full disk is no damage"
             assert store.outbox.totals()[0] == queued
             assert not state.beside("-reserved").exists()
@@ -116,7 +116,7 @@ def start_after_a_kill_on_a_full_disk(folder: Path) -> None:
                     assert store.outbox.free(_BEN, SequenceSet(acknowledged)) == 1
             store.close()
             (folder / "filler").unlink()
-            store, _ = state.open(lambda: identity("ann"), 100 * _SIZE)
+            store, _ = state.open(identity("ann"), 100 * _SIZE)
             with store.transaction():
                 assert state.beside("-reserved").stat().st_size == RESERVED_BYTES
             store.close()
@@ -124,7 +124,7 @@ def start_after_a_kill_on_a_full_disk(folder: Path) -> None:
 
 def queue_and_be_killed(folder: Path, count: int) -> None:
     """Queue, take the rest of the disk, and end without a word."""
-    store, _ = StateFile(folder / "state.sqlite").open(lambda: identity("ann"), 100 * _SIZE)
+    store, _ = StateFile(folder / "state.sqlite").open(identity("ann"), 100 * _SIZE)
     with store.transaction():
         pass  # which makes the reserved space
     for _ in range(count):
@@ -139,7 +139,7 @@ def fill_the_disk_by_queueing(folder: Path) -> None:
         state = StateFile(folder / "state.sqlite")
         most: list[int] = []
         for _ in range(4):
-            store, _ = state.open(lambda: identity("ann"), 100 * _SIZE)
+            store, _ = state.open(identity("ann"), 100 * _SIZE)
             with suppress(DiskFullError):
                 while True:
                     last = _queue(store)
@@ -170,7 +170,7 @@ def save_on_a_nearly_full_disk(folder: Path) -> None:
             fill(filler)
             os.truncate(filler, filler.stat().st_size - room)
             try:
-                store, [report] = state.open(lambda: ann.identity, 10**9)
+                store, [report] = state.open(ann.identity, 10**9)
             except DiskFullError:
                 tried["refused"] += 1
                 assert (mounted / "ann").read_bytes() == (whole / "ann").read_bytes()

@@ -182,7 +182,7 @@ def fill(state: Path, messages: int, recipient: DeviceKey) -> None:
     """Put messages for one recipient into the outbox, through the store's own calls."""
     folder = StateFolder.at(state)
     folder.configuration.change({"outbox.maximum_bytes": _ROOM_BYTES})
-    store = folder.store(folder.configuration.config())
+    store = folder.store(folder.configuration.config(), folder.identity())
     message = secrets.token_bytes(_MESSAGE_BYTES)
     try:
         for _ in range(messages // _COMMIT):

@@ -14,6 +14,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from bench.groups.manifests import crowd
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
 from covey.core.ids import DeviceKey, Incarnation
@@ -35,9 +36,13 @@ def main() -> None:
     manifest, issuer = crowd(_MEMBERS, chance)
     recipient = next(each for each in manifest.members if each.keys.signing_public != issuer.signing_public)
     with TemporaryDirectory(dir="/var/tmp") as folder:
-        empty = SqliteStore(Path(folder) / "empty.sqlite", Incarnation(secrets.token_bytes(8)), _BOUND)
+        empty = SqliteStore(
+            Path(folder) / "empty.sqlite", Incarnation(secrets.token_bytes(8)), StorageKey(bytes(32)), _BOUND
+        )
         alone = _seconds(issuer, empty)
-        store = SqliteStore(Path(folder) / "state.sqlite", Incarnation(secrets.token_bytes(8)), _BOUND)
+        store = SqliteStore(
+            Path(folder) / "state.sqlite", Incarnation(secrets.token_bytes(8)), StorageKey(bytes(32)), _BOUND
+        )
         with store.transaction():
             store.groups.save_manifest(manifest.group_id, manifest.hash, manifest.version, manifest.raw, 1)
         members = _seconds(issuer, store)

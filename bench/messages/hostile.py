@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from covey.adapters.clock import SystemClock
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.loop.relays import Relays
 from covey.app.loop.runtime import Runtime
@@ -89,7 +90,9 @@ class _Victim:
         self.chance = random.Random(1)
         self.identity, self.legitimate, self.member, self.banned, self.stranger = (self._identity() for _ in range(5))
         self.clock, self.relay = SystemClock(), _Relay()
-        self.store = SqliteStore(folder / "state.sqlite", Incarnation(self.chance.randbytes(8)))
+        self.store = SqliteStore(
+            folder / "state.sqlite", Incarnation(self.chance.randbytes(8)), StorageKey.of(self.identity)
+        )
         self.runtime = Runtime(self.store, Relays([self.relay]), self.clock, self._node, [], lambda *_line: None)
         now = Now(self.clock.monotonic_us(), self.clock.wall_us())
         node = self.runtime.node

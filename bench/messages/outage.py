@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, GroupId, Incarnation, Place
 from covey.core.wire.topics import inbox_topic
@@ -114,8 +115,8 @@ class Pair:
             device.node.sent(outgoing, device.now)
 
 
-def _unsynced(path: Path, incarnation: Incarnation, outbox_bytes: int) -> SqliteStore:
-    store = SqliteStore(path, incarnation, outbox_bytes)
+def _unsynced(path: Path, incarnation: Incarnation, storage_key: StorageKey, outbox_bytes: int) -> SqliteStore:
+    store = SqliteStore(path, incarnation, storage_key, outbox_bytes)
     store.connection.execute("PRAGMA synchronous = OFF")
     return store
 

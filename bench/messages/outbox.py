@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import Identity
@@ -62,7 +63,9 @@ def _written() -> int:
 
 def _run(grouped: int, freed: int) -> tuple[float, float]:
     with TemporaryDirectory(dir="/var/tmp") as folder:  # on a disk: /tmp may be memory
-        store = SqliteStore(Path(folder) / "state.sqlite", Incarnation(secrets.token_bytes(8)), _BOUND)
+        store = SqliteStore(
+            Path(folder) / "state.sqlite", Incarnation(secrets.token_bytes(8)), StorageKey(bytes(32)), _BOUND
+        )
         content = secrets.token_bytes(_BYTES)
         count = _MESSAGES if grouped > 1 else _MESSAGES // 10
         before, started = _written(), time.perf_counter()
@@ -84,7 +87,7 @@ def _queue(store: SqliteStore, content: bytes) -> None:
 
 
 def _fill(path: Path) -> None:
-    store = SqliteStore(path, Incarnation(secrets.token_bytes(8)), _BOUND)
+    store = SqliteStore(path, Incarnation(secrets.token_bytes(8)), StorageKey(bytes(32)), _BOUND)
     store.connection.execute("PRAGMA synchronous = OFF")
     content = secrets.token_bytes(_BYTES)
     for _ in range(_LONG // 10_000):
@@ -98,10 +101,10 @@ def start(path: Path) -> None:
     """Open a state as an agent does and read what it would send first; print seconds and KiB."""
     identity = Identity.from_seeds(bytes(32), bytes(32))
     small = path.with_name("empty.sqlite")
-    StateFile(small).open(lambda: identity, _BOUND)[0].close()
+    StateFile(small).open(identity, _BOUND)[0].close()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
-    store, _ = StateFile(path).open(lambda: identity, _BOUND)
+    store, _ = StateFile(path).open(identity, _BOUND)
     store.outbox.totals(), store.outbox.queues(), store.outbox.bytes_by_class()
     for recipient in store.outbox.recipients():
         store.outbox.queued(recipient, Place(0), 1_024, 4 * MIB)

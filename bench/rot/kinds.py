@@ -22,6 +22,7 @@ from typing import Protocol
 
 from bench.rot.damages import damage
 from covey.adapters.configuration_files import ConfigurationFiles
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.sqlite.door_file import DoorFile, set_aside
 from covey.adapters.sqlite.file.groups_copy import CopiedGroup, GroupsCopy
@@ -189,16 +190,16 @@ class Groups:
     """The second copy of manifests and secrets."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "groups"
+        self._path, self._key = folder / "groups", StorageKey(bytes(32))
         self._group = CopiedGroup(GroupId(bytes(32)), (b"one" * 300, b"two"), ((b"epoch", b"secret" * 5),))
-        GroupsCopy(self._path).write([self._group])
+        GroupsCopy(self._path, self._key).write([self._group])
 
     def case(self, folder: Path, chance: random.Random) -> tuple[str, str]:
         """Read it after a damage: it says what was written, or nothing."""
         path = folder / "groups"
         shutil.copyfile(self._path, path)
         how = damage(path, chance)
-        read = GroupsCopy(path).read()
+        read = GroupsCopy(path, self._key).read()
         if read not in ([], [self._group]):
             raise WrongError("another group than was written")
         return f"copy of groups {how}", "reported" if not read else "restored"

@@ -11,6 +11,7 @@ import pytest
 
 from broker_conf.mosquitto import Broker
 from covey.adapters.clock import SystemClock
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_folder import StateFolder
 from covey.app.checks.examining import examine
@@ -181,11 +182,11 @@ def test_members_who_know_more(new_gateway: Callable[[str], Gateway]) -> None:
     one.ok("group", "remove", "three", "--yes")
     one.end()
 
-    store = SqliteStore(one.state / "state.sqlite", Incarnation(bytes(8)))
+    store = SqliteStore(one.state / "state.sqlite", Incarnation(bytes(8)), StorageKey(bytes(32)))
     newest = [read_manifest(raw) for _, _, raw in store.groups.manifests()][-1]
     store.close()
     assert newest.version == 4
-    store = SqliteStore(two.state / "state.sqlite", Incarnation(bytes(8)))
+    store = SqliteStore(two.state / "state.sqlite", Incarnation(bytes(8)), StorageKey(bytes(32)))
     with store.transaction():  # as if version 3 had been lost on the way
         store.groups.keep_early_manifest(newest.group_id, newest.hash, newest.version, newest.raw)
     store.close()
@@ -199,7 +200,7 @@ def test_a_relay_that_takes_no_manifest_of_a_group(tmp_path: Path) -> None:
     one = Gateway(tmp_path, "one")
     one.ok("config", "set", "relay.url", "mqtt://localhost:9")
     one.ok("group", "create")
-    store = SqliteStore(one.state / "state.sqlite", Incarnation(bytes(8)))
+    store = SqliteStore(one.state / "state.sqlite", Incarnation(bytes(8)), StorageKey(bytes(32)))
     for payload, level in ((300, Level.WARNING), (100_000, Level.OK)):
         with store.transaction():  # as the agent notes it when that relay accepts it
             store.conditions.set("payload localhost:9", str(payload), 1)
@@ -220,7 +221,7 @@ def test_boards(tmp_path: Path) -> None:
     place = tmp_path / "port"
     place.touch()
     keys = DeviceKeys(DeviceKey(b"s" * 32), NoisePublic(b"n" * 32))
-    store = SqliteStore(alone.state / "state.sqlite", Incarnation(bytes(8)))
+    store = SqliteStore(alone.state / "state.sqlite", Incarnation(bytes(8)), StorageKey(bytes(32)))
     for port, enrolled, up in [(f"{tmp_path}/gone", True, False), (str(place), True, False), (str(place), False, True)]:
         with store.transaction():
             store.boards.note(AttachedBoard(port, keys, "covey 1", enrolled, up, 1, {}))

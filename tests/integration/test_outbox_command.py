@@ -173,7 +173,8 @@ def test_quarantine_shows_releases_and_drops(shell: Shell) -> None:
 
     for text in ("one", "two"):
         shell.queue("ann", text)
-    with_state = StateFolder.at(shell.states["ann"]).store(Config())
+    folder = StateFolder.at(shell.states["ann"])
+    with_state = folder.store(Config(), folder.identity())
     [recipient] = with_state.outbox.recipients()
     with with_state.transaction():
         for place, _ in with_state.outbox.queued(recipient, Place(0), 10, 10_000):

@@ -11,6 +11,7 @@ import pytest
 
 from covey.adapters.keys import systemd_seal
 from covey.adapters.state_folder import StateFolder
+from covey.app.device.device import Device, open_device
 from tests.integration.gateway import Gateway
 from tests.key_keepers import SoftwareTpm, holds
 from tests.waiting import wait_until
@@ -44,14 +45,19 @@ def _identity_line(gateway: Gateway) -> str:
     return next(line for line in gateway.covey("check").stdout.splitlines() if "identity" in line)
 
 
+def _start(gateway: Gateway) -> None:
+    """Start the agent, with no command meanwhile: without a kernel nothing divides the TPM."""
+    awake = gateway.state / "wake.pipe"
+    awake.unlink(missing_ok=True)
+    gateway.start("run", "--no-sensors")
+    wait_until(awake.exists, "the agent runs")
+
+
 def test_an_agent_starts_by_itself_and_after_a_blackout(gateway: Gateway, tpm: SoftwareTpm) -> None:
     assert "sealed by this machine's TPM" in _identity_line(gateway)
     gateway.ok("group", "create")
     for _ in range(2):
-        awake = gateway.state / "wake.pipe"
-        awake.unlink(missing_ok=True)
-        gateway.start("run", "--no-sensors")
-        wait_until(awake.exists, "the agent runs")  # no command meanwhile: without a kernel nothing divides the TPM
+        _start(gateway)
         gateway.ok("key", "rotate")
         gateway.end(signal.SIGKILL)
         tpm.cut_power()
@@ -72,6 +78,44 @@ def test_a_stolen_card_is_not_the_device(gateway: Gateway, tpm: SoftwareTpm, tmp
         assert "this machine's TPM does not open or seal the key" in said
         assert "covey hub adopt" in said
     assert {"error", "identity"} <= set(gateway.covey("check", "--state", str(stolen)).stdout.split())
+
+
+def _secrets(device: Device) -> dict[str, bytes]:
+    """Return the secrets that a device knows, by what they are."""
+    identity, store = device.node.identity, device.store
+    found = {"signing seed": identity.signing_seed}
+    found |= {f"noise key {each.public.hex()}": each.secret.reveal() for each in identity.noise.keys}
+    for group in device.node.groups.joined():
+        secret = store.groups.secret(group.group_id, group.epoch_id)
+        assert secret is not None
+        found[f"group secret {group.group_id.hex()}"] = secret
+    return found
+
+
+def _codes(device: Device) -> dict[str, bytes]:
+    """Return the secrets of open pairing codes."""
+    pairings = device.store.pairings.all()
+    codes = {f"code {each.number}": (each.code or "").encode() for each in pairings}
+    return codes | {f"invite {each.number}": each.secret for each in pairings}
+
+
+def test_a_stolen_card_holds_no_secret(gateway: Gateway, tpm: SoftwareTpm, tmp_path: Path) -> None:
+    gateway.ok("config", "set", "relay.url", "mqtt://localhost:9")
+    groups = [gateway.json("group", "create")["group_id"] for _ in range(2)]
+    _start(gateway)
+    with open_device(StateFolder.at(gateway.state)) as device:
+        secrets = _secrets(device)
+        gateway.ok("group", "leave", "--group", groups[1], "--yes")  # leaves free pages
+        gateway.start_beside("invite", "--group", groups[0])
+        wait_until(lambda: _codes(device), "the code is there")
+        secrets |= _codes(device)
+    gateway.end(signal.SIGKILL)  # so the log of the database is not folded
+    stolen = tmp_path / "stolen"
+    shutil.copytree(gateway.state, stolen, ignore=shutil.ignore_patterns("wake.pipe"))
+    assert (stolen / "state.sqlite-wal").stat().st_size > 0
+    assert {what.split()[0] for what in secrets} == {"signing", "noise", "group", "invite", "code"}
+    tpm.clear()
+    assert {what: holds(stolen, secret) for what, secret in secrets.items() if holds(stolen, secret)} == {}
 
 
 def test_a_hub_moves_to_another_machine_by_its_recovery_file_alone(

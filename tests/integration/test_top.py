@@ -17,6 +17,7 @@ from pathlib import Path
 import pyte
 import pytest
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import DeviceKey, Incarnation, NoisePublic
@@ -145,7 +146,7 @@ def test_the_fleet_is_redrawn(tmp_path: Path, new_terminal: Callable[..., _Termi
 
 def test_boards_and_losses(tmp_path: Path, new_terminal: Callable[..., _Terminal]) -> None:
     alone = Gateway(tmp_path, "alone")
-    store = SqliteStore(alone.state / "state.sqlite", Incarnation(bytes(8)))
+    store = SqliteStore(alone.state / "state.sqlite", Incarnation(bytes(8)), StorageKey(bytes(32)))
     keys = DeviceKeys(DeviceKey(b"s" * 32), NoisePublic(b"n" * 32))
     with store.transaction():
         store.boards.note(AttachedBoard("/dev/ttyACM0", keys, "covey 1", False, True, time.time_ns() // 1000, {}))

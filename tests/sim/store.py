@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covey.adapters.content_files import ContentFiles
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.file.high_water_file import HighWaterFile
 from covey.adapters.sqlite.link.inbox import Inbox
 from covey.adapters.sqlite.link.outbox import Outbox
@@ -116,7 +117,9 @@ class SimStore(SqliteStore):
         self._device = device
         self._crashes = crashes
         self._committed: list[Callable[[], None]] = []
-        super().__init__(Path(os.devnull), new_incarnation, device.world.plan.outbox_bytes, high_water=high_water)
+        storage_key = StorageKey.of(device.identity)
+        outbox_bytes = device.world.plan.outbox_bytes
+        super().__init__(Path(os.devnull), new_incarnation, storage_key, outbox_bytes, high_water=high_water)
 
     def _hold_tables(self, outbox_bytes: int, high_water: HighWaterFile | None, files: ContentFiles) -> None:
         super()._hold_tables(outbox_bytes, high_water, files)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.history.history import History
 from covey.core.history.operation import Operation, read_operation
@@ -48,9 +49,9 @@ class Unlucky(Device):
         self._backup: Path | None = None
         super().__init__(name, folder, chance=chance, opens=self._opened, presence_us=presence_us)
 
-    def _opened(self, path: Path, incarnation: Incarnation, outbox_bytes: int) -> SqliteStore:
-        open_store(path, incarnation, outbox_bytes).close()
-        store = _Store(path, incarnation, outbox_bytes)
+    def _opened(self, path: Path, incarnation: Incarnation, storage_key: StorageKey, outbox_bytes: int) -> SqliteStore:
+        open_store(path, incarnation).close()
+        store = _Store(path, incarnation, storage_key, outbox_bytes)
         store.cut = lambda: self._luck.random() < self.odds
         return store
 

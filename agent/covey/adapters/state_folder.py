@@ -283,6 +283,17 @@ class StateFolder:
             self._renew()
         return self._read_identity()
 
+    def identity_from(self, raw: bytes) -> Identity:
+        """Read the identity of an `identity.key` that is not in the folder yet; the noise keys are.
+
+        Raises:
+            ConfigurationError: it is damaged, the passphrase is wrong, or the noise keys are another device's.
+        """
+        stored = read_seed(raw, self._identity_path, lambda: find_passphrase(self.passphrase_file))
+        seed = stored.reveal()
+        stored.wipe()
+        return Identity.with_noise(seed, self.noise_keys.read(seed))
+
     def _has_identity(self) -> bool:
         return any(path.exists() for path in (self._identity_path, copy_of(self._identity_path)))
 
@@ -402,7 +413,7 @@ class StateFolder:
     def store(
         self,
         config: Config,
-        identity: Identity | None = None,
+        identity: Identity,
         report: Callable[[Report], None] = lambda _: None,
         moves: Callable[[], None] | None = None,
     ) -> SqliteStore:
@@ -411,7 +422,7 @@ class StateFolder:
         Meanwhile, which may take minutes, `moves` is called again and again.
         """
         maximum = config.outbox.maximum_bytes
-        store, reports = self.state_file.open(lambda: identity or self.identity(), maximum, moves)
+        store, reports = self.state_file.open(identity, maximum, moves)
         for each in reports:
             report(each)
         return store

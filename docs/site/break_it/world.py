@@ -20,6 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.telemetry.collector import Collector
 from covey.app.telemetry.node_keys import NodeKeys
@@ -95,7 +96,9 @@ class Device:
         self.is_on = True
 
     def _open(self) -> SqliteStore:
-        return SqliteStore(self._path, Incarnation(secrets.token_bytes(INCARNATION_BYTES)), OUTBOX_BYTES)
+        return SqliteStore(
+            self._path, Incarnation(secrets.token_bytes(INCARNATION_BYTES)), StorageKey.of(self.identity), OUTBOX_BYTES
+        )
 
     def waiting_for(self, recipient: Device) -> set[int]:
         """Return the numbers that wait in its outbox, as its disk says, whether it is on or off."""

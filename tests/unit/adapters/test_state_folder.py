@@ -18,7 +18,7 @@ def test_a_crash_half_way_changes_nothing(
 ) -> None:  # accepts: 000.23
     folder = StateFolder.at(tmp_path / "state")
     before = folder.create({})
-    folder.store(Config()).close()
+    folder.store(Config(), folder.identity()).close()
     folder.write_relay_password("secret")
     removals = iter(range(100))
     remove = getattr(state_folder, "remove_durably")  # noqa: B009 - where it is used

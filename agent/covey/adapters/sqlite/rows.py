@@ -6,11 +6,14 @@ import hashlib
 import json
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from covey.adapters.sqlite.database import Database
 from covey.core.wire.sequences import Range
-from covey.errors import DamagedStateError
+from covey.errors import DamagedStateError, DecryptionError
+
+if TYPE_CHECKING:
+    from covey.adapters.keys.storage_key import StorageKey
 
 _DIGEST_BYTES = 8
 """Against chance, not against people: who can write here has the keys, too."""
@@ -38,6 +41,18 @@ def check_digest(stored: bytes, *parts: object) -> None:
     """
     if stored != digest(*parts):
         raise DamagedStateError("a row of the state database is damaged")
+
+
+def unwrapped(storage_key: StorageKey, stored: bytes, *bound_to: str | bytes) -> bytes:
+    """Return the secret of a row, which was wrapped for its place.
+
+    Raises:
+        DamagedStateError: the row is not what was written.
+    """
+    try:
+        return storage_key.unwrap(stored, *bound_to)
+    except DecryptionError as error:
+        raise DamagedStateError("a secret in the state database is damaged") from error
 
 
 def take_room(database: Database, column: str, size: int, maximum: int) -> bool:

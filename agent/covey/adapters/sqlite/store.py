@@ -62,6 +62,7 @@ from covey.errors import ConfigurationError
 from covey.limits.storage import LOG_BYTES, OUTBOX_BYTES
 
 if TYPE_CHECKING:
+    from covey.adapters.keys.storage_key import StorageKey
     from covey.adapters.sqlite.mailbox import MailboxTables
 
 _BUSY_MS = 10_000
@@ -97,6 +98,7 @@ class SqliteStore:
         self,
         path: Path,
         new_incarnation: Incarnation,
+        storage_key: StorageKey,
         outbox_bytes: int = OUTBOX_BYTES,
         reserved: ReservedSpace | None = None,
         moves: Callable[[], None] | None = None,
@@ -107,10 +109,12 @@ class SqliteStore:
     ) -> None:
         """Open the file, made or migrated where needed.
 
+        `storage_key` wraps the secrets in it, and is wiped when the store is closed.
         `reads_only`: on a disk that takes no writes it is read as it is, and each transaction raises a StorageError.
         """
         assert len(new_incarnation) == INCARNATION_BYTES
         self._lock: int | None = None
+        self._storage_key = storage_key
         if reads_only:
             self._open_to_read(path)
         else:
@@ -184,7 +188,7 @@ class SqliteStore:
         self.operations = OperationTables(database, self.events)
         self.announcements = Announcements(database)
         self.catching_up = CatchingUp(database)
-        self.ordered_settings = OrderedSettingTable(database, self.events)
+        self.ordered_settings = OrderedSettingTable(database, self.events, self._storage_key)
         self.sent_reports = SentReportTable(database)
         self.setting_reports = SettingReports(database, self.events)
         self.order_results = OrderResultTables(database, self.events)
@@ -201,6 +205,7 @@ class SqliteStore:
             (self.incarnations, self.operations, *orders, self.content, self.replacements),
             self.invited_operators,
             (self.inbox, self.quarantine),
+            self._storage_key,
         )
         self.personal = PersonalTables(database)
         self.votes = Votes(database)
@@ -208,8 +213,8 @@ class SqliteStore:
         self.departures = Departures(database)
         self.invites = Invites(database)
         self.joins = Joins(database)
-        self.pairings = Pairings(database)
-        self.requests = GroupRequests(database)
+        self.pairings = Pairings(database, self._storage_key)
+        self.requests = GroupRequests(database, self._storage_key)
         self.group_asks = GroupAsks(database)
         self.carriers = Carriers(database)
         self.boards = Boards(database)
@@ -301,6 +306,7 @@ class SqliteStore:
         """Close the file; the last process folds the write-ahead log back into it."""
         self.database.connection.close()
         self.high_water.close()
+        self._storage_key.wipe()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covey.adapters.state_folder import StateFolder
+    from covey.core.crypto import Identity
 
 _IDENTITY = "identity.key"
 
@@ -121,7 +122,11 @@ def adopt_hub(
     before = folder.configuration.config().relay.url if served(folder).password_file.exists() else ""
     if before:
         _move_relay(folder, before, names, port)
-    _restore_state(folder, recovery)
+    identity = folder.identity_from(recovery.files[_IDENTITY])
+    try:
+        _restore_state(folder, recovery, identity)
+    finally:
+        identity.wipe()
     write_secret(folder.path / _IDENTITY, _kept_here(recovery.files[_IDENTITY]))
     config = folder.configuration.config()
     relay = prepare_relay(folder, config.label, names, port).url if before else ""
@@ -174,8 +179,8 @@ def _move_relay(folder: StateFolder, before: str, names: Sequence[str], port: in
     folder.configuration.change({"relay.url": relay_url(before, names, port), "relay.ca_file": str(place.ca_file)})
 
 
-def _restore_state(folder: StateFolder, recovery: Recovery) -> None:
-    store = folder.store(folder.configuration.config())
+def _restore_state(folder: StateFolder, recovery: Recovery, identity: Identity) -> None:
+    store = folder.store(folder.configuration.config(), identity)
     try:
         with store.transaction():
             store.groups.restore(recovery.groups, recovery.saved_at_us)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.cli.main import main
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
@@ -35,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore(path, INCARNATION)
+    opened = SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
     yield opened
     opened.close()
 
@@ -81,12 +82,12 @@ def _signed(author: Device, recipient: Device, group_id: GroupId, body: bytes) -
 
 
 def test_a_file_keeps_its_incarnation_and_content(path: Path) -> None:
-    store = SqliteStore(path, INCARNATION)
+    store = SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
     with store.transaction():
         _queue(store, BEN, b"one")
         store.received.set(BEN, Incarnation(b"theirown"), SequenceSet(3, ((5, 6),)))
     store.close()
-    store = SqliteStore(path, Incarnation(b"anotherx"))
+    store = SqliteStore(path, Incarnation(b"anotherx"), StorageKey(bytes(32)))
     assert store.incarnations.present() == INCARNATION
     assert store.outbox.queued(BEN, Place(0), 10, MIB) == [(1, b"one")]
     assert store.received.of(BEN, Incarnation(b"theirown")) == SequenceSet(3, ((5, 6),))
@@ -99,12 +100,12 @@ def test_a_file_is_for_its_owner_only(path: Path, store: SqliteStore) -> None:
 
 
 def test_the_state_of_a_newer_covey_is_refused_and_left_alone(path: Path, tmp_path: Path) -> None:
-    SqliteStore(path, INCARNATION).close()
+    SqliteStore(path, INCARNATION, StorageKey(bytes(32))).close()
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA user_version = 999")
         database.execute("PRAGMA application_id = 999")
     with pytest.raises(ConfigurationError, match="newer") as caught:
-        SqliteStore(path, INCARNATION)
+        SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
     assert caught.value.exit_code == 78
     with sqlite3.connect(path) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (999,)
@@ -118,7 +119,7 @@ def test_the_state_of_a_newer_covey_is_refused_and_left_alone(path: Path, tmp_pa
 def _open_and_queue(path: Path, start: float) -> None:
     while time.time() < start:
         pass
-    store = SqliteStore(path, INCARNATION)
+    store = SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
     with store.transaction():
         _queue(store, BEN, b"one")
     store.close()
@@ -134,13 +135,13 @@ def test_processes_may_open_a_new_file_at_the_same_time(path: Path) -> None:
     for process in processes:
         process.join(30)
         assert process.exitcode == 0
-    store = SqliteStore(path, INCARNATION)
+    store = SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
     assert [link_seq for link_seq, _ in store.outbox.queued(BEN, Place(0), 10, MIB)] == [1, 2, 3, 4, 5, 6]
     store.close()
 
 
 def test_a_damaged_file_gives_an_error_of_ours(path: Path) -> None:
-    store = SqliteStore(path, INCARNATION)
+    store = SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
     with store.transaction():
         for _ in range(200):
             _queue(store, BEN, bytes(500))
@@ -156,17 +157,17 @@ def test_a_damaged_file_gives_an_error_of_ours(path: Path) -> None:
     )
     for read in reads:
         with pytest.raises(StorageError):
-            read(SqliteStore(path, INCARNATION))
+            read(SqliteStore(path, INCARNATION, StorageKey(bytes(32))))
     path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(StorageError):
-        SqliteStore(path, INCARNATION)
+        SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
 
 
 # -- the outbox -------------------------------------------------------------------------------------------------------
 
 
 def test_sequences_are_never_given_again(path: Path) -> None:
-    store = SqliteStore(path, INCARNATION)
+    store = SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
     with store.transaction():
         assert [store.outbox.allocate(BEN), store.outbox.allocate(BEN), store.outbox.allocate(CAT)] == [
             (1, 1),
@@ -177,7 +178,7 @@ def test_sequences_are_never_given_again(path: Path) -> None:
     with store.transaction():
         assert store.outbox.free(BEN, SequenceSet(100)) == 1
     store.close()
-    store = SqliteStore(path, INCARNATION)
+    store = SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
     with store.transaction():
         assert store.outbox.allocate(BEN) == (5, 4)
     store.close()
@@ -221,7 +222,7 @@ def test_an_acknowledgement_frees_exactly_what_it_covers(store: SqliteStore) -> 
 
 
 def test_a_full_outbox_refuses_data_and_takes_control(path: Path) -> None:
-    store = SqliteStore(path, INCARNATION, 1_000)
+    store = SqliteStore(path, INCARNATION, StorageKey(bytes(32)), 1_000)
     with store.transaction():
         _queue(store, BEN, bytes(900))
     for kind in (MessageClass.DATA, MessageClass.TELEMETRY):
@@ -253,14 +254,14 @@ def _bytes_read() -> int:
 
 @pytest.mark.slow
 def test_a_long_queue_is_opened_and_asked_about_without_reading_it(path: Path) -> None:
-    store = SqliteStore(path, INCARNATION, OUTBOX_BYTES)
+    store = SqliteStore(path, INCARNATION, StorageKey(bytes(32)), OUTBOX_BYTES)
     with store.transaction():
         for _ in range(30_000):
             _queue(store, BEN, bytes(300))
     store.close()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     read = _bytes_read()
-    store = SqliteStore(path, INCARNATION, OUTBOX_BYTES)
+    store = SqliteStore(path, INCARNATION, StorageKey(bytes(32)), OUTBOX_BYTES)
     assert store.outbox.recipients() == [BEN]
     assert store.outbox.totals() == (30_000, 9_000_000)
     assert len(store.outbox.queued(BEN, Place(0), 256, MIB)) == 256
@@ -280,7 +281,7 @@ def test_a_long_queue_is_opened_and_asked_about_without_reading_it(path: Path) -
 
 
 def test_a_full_disk_refuses_the_whole_transaction_and_recovers(path: Path) -> None:
-    store = SqliteStore(path, INCARNATION)
+    store = SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
     with store.transaction():
         _queue(store, BEN, b"before")
     (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
@@ -299,8 +300,8 @@ def test_a_full_disk_refuses_the_whole_transaction_and_recovers(path: Path) -> N
 
 def test_a_locked_file_is_said_to_be_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covey.adapters.sqlite.store._BUSY_MS", 10)
-    store = SqliteStore(path, INCARNATION)
-    other = SqliteStore(path, INCARNATION)
+    store = SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
+    other = SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
     with other.transaction(), pytest.raises(StorageError, match="locks the state"), store.transaction():
         pass
     assert store.outbox.totals() == (0, 0)
@@ -375,7 +376,7 @@ def test_the_counters_count(store: SqliteStore) -> None:
 
 
 def test_a_link_is_written_with_its_transaction(path: Path, store: SqliteStore) -> None:
-    other = SqliteStore(path, INCARNATION)
+    other = SqliteStore(path, INCARNATION, StorageKey(bytes(32)))
     with store.transaction():
         store.received.set(BEN, Incarnation(b"theirown"), SequenceSet(3))
         assert store.received.of(BEN, Incarnation(b"theirown")) == SequenceSet(3)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.file.high_water_file import HighWaterFile
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
@@ -44,7 +45,9 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     chance = random.Random(1)
     path = tmp_path_factory.mktemp("life") / "state.sqlite"
     with recorded() as made:
-        store = SqliteStore(path, Incarnation(b"incarnat"), high_water=HighWaterFile(path.with_name(HIGH_WATER)))
+        store = SqliteStore(
+            path, Incarnation(b"incarnat"), StorageKey(bytes(32)), high_water=HighWaterFile(path.with_name(HIGH_WATER))
+        )
         with store.transaction():
             store.high_water.begin()
         store.connection.execute("PRAGMA wal_autocheckpoint = 40")
@@ -105,7 +108,7 @@ def _check(files: dict[str, bytes], promised: object, coming: object, folder: Pa
         old.unlink()
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    store, reports = StateFile(folder / "state.sqlite").open(lambda: _ANN, 100 * MIB)
+    store, reports = StateFile(folder / "state.sqlite").open(_ANN, 100 * MIB)
     try:
         assert not reports, "nor does it seem to have lost anything"
         waiting = [link_seq for link_seq, _ in store.outbox.queued(_BEN, Place(0), 10_000, 100 * MIB)]

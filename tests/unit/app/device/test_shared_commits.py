@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.file.high_water_file import HighWaterFile
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
@@ -238,7 +239,10 @@ def test_a_power_cut_takes_nothing_from_a_caller_that_was_answered(tmp_path: Pat
     left.mkdir()
     with recorded() as recording, ThreadPoolExecutor(_CALLERS) as callers:
         store = SqliteStore(
-            written / "state.sqlite", Incarnation(b"incarnat"), high_water=HighWaterFile(written / HIGH_WATER)
+            written / "state.sqlite",
+            Incarnation(b"incarnat"),
+            StorageKey(bytes(32)),
+            high_water=HighWaterFile(written / HIGH_WATER),
         )
         with store.transaction():
             store.high_water.begin()
@@ -263,7 +267,7 @@ def test_a_power_cut_takes_nothing_from_a_caller_that_was_answered(tmp_path: Pat
             old.unlink()
         for name, content in recording.states_at(cut, chance).items():
             (left / name).write_bytes(content)
-        opened, reports = StateFile(left / "state.sqlite").open(lambda: identity("ann"), 100 * MIB)
+        opened, reports = StateFile(left / "state.sqlite").open(identity("ann"), 100 * MIB)
         places = [place for place, _ in opened.outbox.queued(_BEN, Place(0), 10_000, 100 * MIB)]
         opened.close()
         assert not reports

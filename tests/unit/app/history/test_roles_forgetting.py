@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.file.salvage import salvage
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.history.roles import HistoryForgetting
@@ -143,6 +144,6 @@ def test_a_salvage_keeps_what_was_forgotten(tmp_path: Path) -> None:
     path = ben.device.path
     report = salvage(path, identity("ben"), Incarnation(bytes(range(8))), OUTBOX_BYTES, 1)
     assert report.saved["forgotten_operation"] == _NOTES
-    store = SqliteStore(path, Incarnation(bytes(range(8))))
+    store = SqliteStore(path, Incarnation(bytes(range(8))), StorageKey(bytes(32)))
     assert _history_of(store, group_id) == before
     store.close()

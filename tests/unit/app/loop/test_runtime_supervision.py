@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.app.loop.relays import Relays
 from covey.app.loop.runtime import Runtime
@@ -114,7 +115,7 @@ class _World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[_World]:
-    store = SqliteStore(tmp_path / "state.sqlite", Incarnation(bytes(8)))
+    store = SqliteStore(tmp_path / "state.sqlite", Incarnation(bytes(8)), StorageKey(bytes(32)))
     yield _World(store)
     store.close()
 

@@ -5,29 +5,32 @@ all that it needs to fetch the rest from other members is a few kilobytes. Rules
 
     1. The file is replaced durably after each commit that changed a group, and compared at each start: a crash between
        the commit and the file leaves a file that the next start corrects.
-    2. It has at most `GROUPS_COPY_BYTES`. Small groups come first; of a group that does not fit, nothing is kept.
-    3. What a salvage takes from it is verified like every other row: a manifest by its signatures, a secret by its id.
-    4. A group that is left or destroyed goes from the file with the same commit; the file is wiped with the device.
+    2. It is wrapped whole (`adapters/keys/storage_key.py`): a thief of the disk learns no members from it.
+    3. It has at most `GROUPS_COPY_BYTES`. Small groups come first; of a group that does not fit, nothing is kept.
+    4. What a salvage takes from it is verified like every other row: a manifest by its signatures, a secret by its id.
+    5. A group that is left or destroyed goes from the file with the same commit; the file is wiped with the device.
 """
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from covey.adapters.files import read_regular, replace_durably
+from covey.adapters.keys.storage_key import WRAPPING_BYTES, StorageKey
+from covey.core import crypto
 from covey.core.ids import GROUP_ID_BYTES, GroupId
 from covey.core.wire import cbor
-from covey.errors import MalformedError, RemoteError, StorageError
+from covey.errors import DecryptionError, MalformedError, RemoteError, StorageError
 from covey.limits.storage import GROUPS_COPY_BYTES
 
 GROUPS_COPY = "-groups"
 """Ends the file's name, which begins with the database's."""
 
 _FORMAT = 1
-_CHECKSUM_BYTES = 16
+_DOMAIN = b"covey/1 groups"
+_PLACE = "groups copy"
 COPIED_SECRETS = 16
 """The newest of each group: older ones open history that the group still has, and that members send again."""
 
@@ -48,9 +51,11 @@ class CopiedGroup:
 class GroupsCopy:
     """The file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, storage_key: StorageKey) -> None:
         self._path = path
+        self._storage_key = storage_key
         self._written = b""
+        """A digest of what it says: the content is secret."""
 
     def write(self, groups: list[CopiedGroup]) -> None:
         """Replace the file if it does not say this already; a disk that refuses leaves the old one."""
@@ -60,32 +65,30 @@ class GroupsCopy:
             if size > GROUPS_COPY_BYTES:
                 break
             items.append(item)
-        body = cbor.encode([_FORMAT, items])
-        content = body + _checksum(body)
-        if content == self._written:
+        content = cbor.encode([_FORMAT, items])
+        said = crypto.digest(_DOMAIN, content)
+        if said == self._written:
             return
         with suppress(StorageError):
-            if not self._written and content == self._stored():
-                self._written = content
-                return
-            replace_durably(self._path, content, mode=0o600)
-            self._written = content
+            if self._written or content != self._stored():
+                replace_durably(self._path, self._storage_key.wrap(content, _PLACE), mode=0o600)
+            self._written = said
 
     def read(self) -> list[CopiedGroup]:
         """Return what the file says; nothing where it is missing or damaged."""
         stored = self._stored()
-        body, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:]
-        if not body or checksum != _checksum(body):
+        if not stored:
             return []
         try:
-            return _groups(cbor.decode(body, GROUPS_COPY_BYTES))
+            return _groups(cbor.decode(stored, GROUPS_COPY_BYTES))
         except RemoteError:  # another Covey's
             return []
 
     def _stored(self) -> bytes:
         try:
-            return read_regular(self._path, GROUPS_COPY_BYTES + _CHECKSUM_BYTES)[1]
-        except OSError:
+            stored = read_regular(self._path, GROUPS_COPY_BYTES + WRAPPING_BYTES)[1]
+            return self._storage_key.unwrap(stored, _PLACE)
+        except (OSError, DecryptionError):
             return b""
 
 
@@ -124,7 +127,3 @@ def _secret(value: object) -> tuple[bytes, bytes]:
         value, "copied secret", cbor.octets_to(GROUPS_COPY_BYTES), cbor.octets_to(GROUPS_COPY_BYTES)
     )
     return epoch_id, secret
-
-
-def _checksum(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=_CHECKSUM_BYTES, person=b"covey/1 groups").digest()

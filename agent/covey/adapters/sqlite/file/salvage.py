@@ -16,16 +16,20 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import asdict, astuple, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from covey.adapters.files import remove_durably, storage_errors, synchronise
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.database import moving
 from covey.adapters.sqlite.file.groups_copy import GROUPS_COPY, GroupsCopy
 from covey.adapters.sqlite.file.inspection import UNREADABLE
 from covey.adapters.sqlite.file.salvage_queue import Queue
 from covey.adapters.sqlite.file.salvage_report import COMPLETE, SalvageReport
 from covey.adapters.sqlite.file.salvage_source import Row, Source
+from covey.adapters.sqlite.membership.groups import place_of_secret
+from covey.adapters.sqlite.membership.pairing import place_in_pairing, place_in_request
 from covey.adapters.sqlite.orders.commands import command_record, read_group_move, read_installation
 from covey.adapters.sqlite.orders.settings import ordered_setting
 from covey.adapters.sqlite.rows import check_digest
@@ -34,7 +38,7 @@ from covey.core.actions.results import OrderResult
 from covey.core.crypto import Identity
 from covey.core.group.manifest import read_manifest, secret_id
 from covey.core.history.operation import read_operation
-from covey.core.ids import KEY_BYTES, Incarnation
+from covey.core.ids import KEY_BYTES, EpochId, Incarnation
 from covey.core.settings.states import SettingReport
 from covey.core.telemetry.packages import unpacked
 from covey.core.vault.landed_records import RecordKind, record_kind, verify_record
@@ -58,7 +62,9 @@ def salvage(
     building = path.with_name(f"{path.name}.salvaging")
     _discard(building)
     try:
-        report = _build(path, SqliteStore(building, incarnation, outbox_bytes), identity, now_ns, moves)
+        report = _build(
+            path, SqliteStore(building, incarnation, StorageKey.of(identity), outbox_bytes), identity, now_ns, moves
+        )
         with storage_errors("save", path):
             descriptor = os.open(building, os.O_RDONLY | os.O_CLOEXEC)
             os.fsync(descriptor)
@@ -93,7 +99,8 @@ def _build(
                     _fill(source, target, identity, report)
             else:
                 report.lost["everything"] = None
-            restored = _restore_groups(GroupsCopy(path.with_name(path.name + GROUPS_COPY)), target, now_ns // 1000)
+            copy = GroupsCopy(path.with_name(path.name + GROUPS_COPY), StorageKey.of(identity))
+            restored = _restore_groups(copy, store, now_ns // 1000)
             report = replace(report, restored=restored)
             store.operations.rebuild()
             store.mailbox.recount()
@@ -154,8 +161,8 @@ def _sound_operation(row: Row) -> None:
         raise MalformedError("the log does not match its row")
 
 
-def _sound_ordered_setting(row: Row) -> None:
-    ordered_setting(row)
+def _sound_ordered_setting(row: Row, storage_key: StorageKey) -> None:
+    ordered_setting(row, storage_key)
 
 
 def _sound_command(row: Row) -> None:
@@ -179,8 +186,9 @@ def _sound_result(row: Row) -> None:
         raise MalformedError("the result does not match its row")
 
 
-def _sound_secret(row: Row) -> None:
-    if secret_id(row["secret"]) != row["epoch_id"]:
+def _sound_secret(row: Row, storage_key: StorageKey) -> None:
+    place = place_of_secret(row["group_id"], row["epoch_id"])
+    if secret_id(storage_key.unwrap(row["secret"], *place)) != row["epoch_id"]:
         raise MalformedError("the secret does not match its epoch")
 
 
@@ -213,6 +221,16 @@ def _sound_pairing(row: Row) -> None:
     json.loads(row["verifier"])
 
 
+def _sound_codes(row: Row, storage_key: StorageKey) -> None:
+    for column in ("code", "secret"):
+        if row[column] is not None:
+            storage_key.unwrap(row[column], *place_in_pairing(row["secret_hash"], column))
+
+
+def _sound_request(row: Row, storage_key: StorageKey) -> None:
+    storage_key.unwrap(row["secret"], *place_in_request(row["group_id"], row["inviter_signing"]))
+
+
 def _sound_address(row: Row) -> None:
     if any(len(value) != KEY_BYTES for value in row.values() if isinstance(value, bytes)):
         raise MalformedError("not keys")
@@ -228,12 +246,12 @@ def _anything(_: Row) -> None:
 
 _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
     "group_manifest": (("group_id", "version", "hash"), _sound_manifest),
-    "epoch_secret": (("group_id", "epoch_id"), _sound_secret),
+    "epoch_secret": (("group_id", "epoch_id"), _anything),
     "operation": (("arrival",), _sound_operation),
     "forgotten_log": (("id",), _anything),
     "forgotten_manifest": (("id",), _anything),
     "forgotten_operation": (("arrival",), _anything),
-    "ordered_setting": (("key",), _sound_ordered_setting),
+    "ordered_setting": (("key",), _anything),
     "reverted_setting": (("place",), _anything),
     "command": (("place",), _sound_command),
     "command_once": (("once",), _anything),
@@ -289,6 +307,14 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], None]]] = {
 }
 """Each table's key, and what shows that a row of it is what was written."""
 
+_WRAPPED: dict[str, Callable[[Row, StorageKey], None]] = {
+    "epoch_secret": _sound_secret,
+    "ordered_setting": _sound_ordered_setting,
+    "pairing": _sound_codes,
+    "group_request": _sound_request,
+}
+"""What shows that the secrets of a row are what was written."""
+
 _NUMBERED = {"message_ahead", "inbox", "landing", "quarantine", "salvage"}
 
 
@@ -298,7 +324,18 @@ _KEPT_OUT = (CoveyError, sqlite3.IntegrityError, sqlite3.DataError, TypeError, V
 
 def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report: SalvageReport) -> None:
     transfer = _Transfer(source, target, report)
-    whole = {table: transfer.table(table, *how) for table, how in _TABLES.items()}
+    storage_key = StorageKey.of(identity)
+
+    def sound_with_secrets(table: str, sound: Callable[[Row], None], row: Row) -> None:
+        sound(row)
+        if table in _WRAPPED:
+            _WRAPPED[table](row, storage_key)
+
+    whole = {
+        table: transfer.table(table, keys, partial(sound_with_secrets, table, sound))
+        for table, (keys, sound) in _TABLES.items()
+    }
+    storage_key.wipe()
     if whole["landing"]:  # a segment may be half written: the same messages again, or another segment
         transfer.table("landing_plan", ("one",), _anything)
         transfer.table("kept_manifest", ("one",), _anything)
@@ -314,8 +351,8 @@ def _fill(source: Source, target: sqlite3.Connection, identity: Identity, report
         report.lost["outbox"] = missing
 
 
-def _restore_groups(copy: GroupsCopy, target: sqlite3.Connection, now_us: int) -> int:
-    restored = 0
+def _restore_groups(copy: GroupsCopy, store: SqliteStore, now_us: int) -> int:
+    restored, target = 0, store.connection
     for group in copy.read():
         before = target.total_changes
         for raw in group.manifests:
@@ -328,10 +365,7 @@ def _restore_groups(copy: GroupsCopy, target: sqlite3.Connection, now_us: int) -
                     )
         for epoch_id, secret in group.secrets:
             if secret_id(secret) == epoch_id:
-                target.execute(
-                    "INSERT OR IGNORE INTO epoch_secret VALUES (?, ?, ?, ?)",
-                    (group.group_id, epoch_id, secret, now_us),
-                )
+                store.groups.save_secret(group.group_id, EpochId(epoch_id), secret, now_us)
         restored += target.total_changes > before
     return restored
 

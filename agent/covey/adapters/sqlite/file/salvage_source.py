@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from covey.adapters.files import remove_durably
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.file.inspection import UNREADABLE, read_only
 from covey.adapters.sqlite.store import PAGE_BYTES, SqliteStore
-from covey.core.ids import Incarnation
+from covey.core.ids import KEY_BYTES, Incarnation
 from covey.errors import CoveyError, StorageError
 
 Row = dict[str, Any]
@@ -110,7 +111,7 @@ def _answers(database: sqlite3.Connection) -> bool:
 
 def _patched(path: Path, copy: Path) -> sqlite3.Connection:
     template = copy.with_name(f"{copy.name}-template")
-    with closing(SqliteStore(template, Incarnation(bytes(8)))):
+    with closing(SqliteStore(template, Incarnation(bytes(8)), StorageKey(bytes(KEY_BYTES)))):
         pass
     schema = _schema_pages(template.read_bytes())
     for suffix in ("", "-wal", "-shm"):

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from covey.adapters.files import is_read_only, remove_durably, storage_error
 from covey.adapters.keys.key_file import write_secret
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.file.copy_mark import CopyMark
 from covey.adapters.sqlite.file.groups_copy import GROUPS_COPY, GroupsCopy
 from covey.adapters.sqlite.file.high_water import FallBack
@@ -97,7 +98,7 @@ class StateFile:
         return is_read_only(self.beside("-lock"))
 
     def open(
-        self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None = None
+        self, identity: Identity, outbox_bytes: int, moves: Callable[[], None] | None = None
     ) -> tuple[SqliteStore, list[Report]]:
         """Open it; create, migrate, salvage or renew it if needed; return what was salvaged or lost just now.
 
@@ -114,7 +115,7 @@ class StateFile:
         except OSError as error:
             if self.is_read_only():
                 unused = Incarnation(bytes(INCARNATION_BYTES))
-                return SqliteStore(self.path, unused, outbox_bytes, reads_only=True), []
+                return SqliteStore(self.path, unused, StorageKey.of(identity), outbox_bytes, reads_only=True), []
             raise storage_error("open", self.beside("-lock"), error) from error
 
         def locked(*, alone: bool) -> SqliteStore:
@@ -137,7 +138,7 @@ class StateFile:
 
     def _open_locked(
         self,
-        identity: Callable[[], Identity],
+        identity: Identity,
         outbox_bytes: int,
         moves: Callable[[], None] | None,
         reports: list[Report],
@@ -150,12 +151,12 @@ class StateFile:
                 reports.append(self._salvage(identity, outbox_bytes, moves))
         written = logged_commits(self.beside("-wal")) if alone else []
         try:
-            store = self._open(outbox_bytes, written, moves, reports)
+            store = self._open(identity, outbox_bytes, written, moves, reports)
         except DamagedStateError:
             if not alone:
                 raise
             reports.append(self._salvage(identity, outbox_bytes, moves))
-            store = self._open(outbox_bytes, [], moves, reports)
+            store = self._open(identity, outbox_bytes, [], moves, reports)
         if alone:
             try:
                 store.groups.write_copy()
@@ -168,12 +169,20 @@ class StateFile:
         return ReservedSpace(self.beside("-reserved"))
 
     def _open(
-        self, outbox_bytes: int, written: list[int], moves: Callable[[], None] | None, reports: list[Report]
+        self,
+        identity: Identity,
+        outbox_bytes: int,
+        written: list[int],
+        moves: Callable[[], None] | None,
+        reports: list[Report],
     ) -> SqliteStore:
         incarnation = Incarnation(secrets.token_bytes(INCARNATION_BYTES))
         high_water = HighWaterFile(self.beside("-high-water"))
-        groups_copy = GroupsCopy(self.beside(GROUPS_COPY))
-        store = SqliteStore(self.path, incarnation, outbox_bytes, self._reserved(), moves, high_water, groups_copy)
+        storage_key = StorageKey.of(identity)
+        groups_copy = GroupsCopy(self.beside(GROUPS_COPY), storage_key)
+        store = SqliteStore(
+            *(self.path, incarnation, storage_key, outbox_bytes, self._reserved(), moves, high_water, groups_copy)
+        )
         try:
             unread = sum(frame > store.frames_read for frame in written)
             try:
@@ -245,13 +254,11 @@ class StateFile:
 
             finish(self.path)
 
-    def _salvage(
-        self, identity: Callable[[], Identity], outbox_bytes: int, moves: Callable[[], None] | None
-    ) -> SalvageReport:
+    def _salvage(self, identity: Identity, outbox_bytes: int, moves: Callable[[], None] | None) -> SalvageReport:
         from covey.adapters.sqlite.file.salvage import salvage
 
         incarnation = Incarnation(secrets.token_bytes(INCARNATION_BYTES))
-        report = salvage(self.path, identity(), incarnation, outbox_bytes, time.time_ns(), moves)
+        report = salvage(self.path, identity, incarnation, outbox_bytes, time.time_ns(), moves)
         remove_durably(self.beside("-suspect"))
         return report
 

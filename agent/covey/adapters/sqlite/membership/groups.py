@@ -4,10 +4,11 @@ own devices, and the operators that a person accepted with an invite."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.file.groups_copy import COPIED_SECRETS, CopiedGroup, GroupsCopy
+from covey.adapters.sqlite.rows import unwrapped
 from covey.core.group.manifest import manifest_hash, read_manifest, secret_id
 from covey.core.ids import DeviceKey, EpochId, GroupId, Incarnation, ManifestHash, NoisePublic, OperationId
 from covey.core.link.shares import has_room
@@ -23,7 +24,15 @@ from covey.limits.group import (
     OPEN_VOTES,
 )
 
+if TYPE_CHECKING:
+    from covey.adapters.keys.storage_key import StorageKey
+
 _OPEN, _EARLY, _SETTLED = 0, 1, 2
+
+
+def place_of_secret(group_id: GroupId, epoch_id: EpochId) -> tuple[str | bytes, ...]:
+    """Return to which place the secret of an epoch is bound where it is stored."""
+    return "epoch_secret", group_id, epoch_id
 
 
 class TablesOfGroups(Protocol):
@@ -42,10 +51,12 @@ class GroupTables:
         families: Iterable[TablesOfGroups],
         agreed: TablesOfGroups,
         arrived: Iterable[TablesOfGroups],
+        storage_key: StorageKey,
     ) -> None:
         self._database = database
         self._families = tuple(families)
         self._agreed = agreed
+        self._storage_key = storage_key
         self._arrived = tuple(arrived)
         """What came in a group stays to be read when this device joins the group again."""
         self.copy: GroupsCopy | None = None
@@ -91,7 +102,11 @@ class GroupTables:
         newest = (
             "SELECT epoch_id, secret FROM epoch_secret WHERE group_id = ? ORDER BY stored_at DESC, epoch_id LIMIT ?"
         )
-        return tuple(self._database.run(newest, (group_id, COPIED_SECRETS)))
+        rows = self._database.run(newest, (group_id, COPIED_SECRETS))
+        return tuple((epoch_id, self._unwrapped(group_id, epoch_id, stored)) for epoch_id, stored in rows)
+
+    def _unwrapped(self, group_id: GroupId, epoch_id: EpochId, stored: bytes) -> bytes:
+        return unwrapped(self._storage_key, stored, *place_of_secret(group_id, epoch_id))
 
     def _change(self) -> None:
         if not self._has_changed and self.copy is not None:
@@ -239,7 +254,8 @@ class GroupTables:
 
     def save_secret(self, group_id: GroupId, epoch_id: EpochId, secret: bytes, now_us: int) -> None:
         self._change()
-        row = (group_id, epoch_id, secret, now_us)
+        stored = self._storage_key.wrap(secret, *place_of_secret(group_id, epoch_id))
+        row = (group_id, epoch_id, stored, now_us)
         with self._database.leaving_no_copies():
             self._database.run("INSERT OR IGNORE INTO epoch_secret VALUES (?, ?, ?, ?)", row)
 
@@ -247,7 +263,7 @@ class GroupTables:
         rows = self._database.run(
             "SELECT secret FROM epoch_secret WHERE group_id = ? AND epoch_id = ?", (group_id, epoch_id)
         )
-        return bytes(rows[0][0]) if rows else None
+        return self._unwrapped(group_id, epoch_id, rows[0][0]) if rows else None
 
     def forget(self, group_id: GroupId) -> None:
         """Forget a group's manifests, secrets and history, and overwrite them."""

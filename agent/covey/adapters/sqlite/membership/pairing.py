@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from covey.adapters.sqlite.database import Database
+from covey.adapters.sqlite.rows import unwrapped
 from covey.core.crypto import DeviceKeys
 from covey.core.ids import KEY_BYTES, DeviceKey, GroupId
 from covey.core.pairing.pending import (
@@ -20,6 +22,9 @@ from covey.core.pairing.preview import PREVIEW_BYTES, GroupPreview
 from covey.core.wire import cbor
 from covey.errors import RemoteError
 from covey.limits.pairing import GROUP_REQUEST_US, MAXIMUM_DECLINED_GROUPS, MAXIMUM_GROUP_ASKS_OF_ONE
+
+if TYPE_CHECKING:
+    from covey.adapters.keys.storage_key import StorageKey
 
 _INVITE_MEMORY_US = 86_400_000_000
 """A used invite is remembered for a day, so that a joiner's repeated request is answered again."""
@@ -167,8 +172,9 @@ class Joins:
 class Pairings:
     """The ceremonies of this device's codes."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, storage_key: StorageKey) -> None:
         self._database = database
+        self._storage_key = storage_key
 
     def all(self) -> list[Pairing]:
         rows = self._database.run(
@@ -179,8 +185,8 @@ class Pairings:
             Pairing(
                 secret_hash=row[0],
                 number=row[1],
-                code=row[2],
-                secret=row[3] or b"",
+                code=_text(self._unwrapped(row[0], "code", row[2])),
+                secret=self._unwrapped(row[0], "secret", row[3]) or b"",
                 expires_at_us=row[4],
                 accepts=None if row[5] is None else bool(row[5]),
                 joiner=row[6],
@@ -211,14 +217,22 @@ class Pairings:
             (
                 pairing.secret_hash,
                 pairing.number,
-                pairing.code,
-                pairing.secret,
+                None if pairing.code is None else self._wrapped(pairing, "code", pairing.code.encode()),
+                self._wrapped(pairing, "secret", pairing.secret),
                 pairing.expires_at_us,
                 pairing.accepts,
                 b"".join(pairing.operators),
                 pairing.prepared,
             ),
         )
+
+    def _wrapped(self, pairing: Pairing, column: str, secret: bytes) -> bytes:
+        return self._storage_key.wrap(secret, *place_in_pairing(pairing.secret_hash, column))
+
+    def _unwrapped(self, secret_hash: bytes, column: str, stored: bytes | None) -> bytes | None:
+        if stored is None:
+            return None
+        return unwrapped(self._storage_key, stored, *place_in_pairing(secret_hash, column))
 
     def note_joiner(self, pairing: Pairing) -> None:
         self._database.run(
@@ -251,13 +265,21 @@ class Pairings:
 class GroupRequests:
     """Invitations to further groups that wait for a person, and the groups that a person has declined."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, storage_key: StorageKey) -> None:
         self._database = database
+        self._storage_key = storage_key
 
     def pending(self) -> list[GroupRequest]:
         """Return the invitations that wait for a person, the oldest first."""
         return [
-            GroupRequest(row[0], DeviceKeys(row[1], row[2]), row[3], row[4], row[5], _preview(row[6]))
+            GroupRequest(
+                row[0],
+                DeviceKeys(row[1], row[2]),
+                unwrapped(self._storage_key, row[3], *place_in_request(row[0], row[1])),
+                row[4],
+                row[5],
+                _preview(row[6]),
+            )
             for row in self._database.run(
                 "SELECT group_id, inviter_signing, inviter_noise, secret, expires_at, received_at, preview "
                 "FROM group_request ORDER BY received_at, group_id, inviter_signing"
@@ -271,7 +293,9 @@ class GroupRequests:
                 request.group_id,
                 request.inviter.signing_public,
                 request.inviter.noise_public,
-                request.secret,
+                self._storage_key.wrap(
+                    request.secret, *place_in_request(request.group_id, request.inviter.signing_public)
+                ),
                 request.expires_at_us,
                 request.received_at_us,
                 b"" if request.preview is None else cbor.encode(request.preview.to_wire()),
@@ -380,6 +404,20 @@ class GroupAsks:
         self._database.run(
             "DELETE FROM group_ask WHERE group_id = ?1 AND (?2 IS NULL OR device = ?2)", (group_id, device)
         )
+
+
+def place_in_pairing(secret_hash: bytes, column: str) -> tuple[str | bytes, ...]:
+    """Return to which place the secret in a column of a pairing is bound where it is stored."""
+    return "pairing", column, secret_hash
+
+
+def place_in_request(group_id: GroupId, inviter_signing: DeviceKey) -> tuple[str | bytes, ...]:
+    """Return to which place the secret of an invitation to a further group is bound where it is stored."""
+    return "group_request", group_id, inviter_signing
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode()
 
 
 def _keys(stored: bytes) -> tuple[DeviceKey, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.events import EventTable
@@ -11,7 +11,11 @@ from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId, Incarnation, OperationId
 from covey.core.settings.ordered import HeldValue, OrderedSetting
 from covey.core.settings.states import KeptReport, SettingState
+from covey.errors import DamagedStateError, DecryptionError
 from covey.limits.settings import MAXIMUM_SETTINGS_GONE_BACK
+
+if TYPE_CHECKING:
+    from covey.adapters.keys.storage_key import StorageKey
 
 _COLUMNS = "key, group_id, operation, author, state, held, previous, code, why, tries, own"
 
@@ -19,13 +23,19 @@ _COLUMNS = "key, group_id, operation, author, state, held, previous, code, why, 
 class OrderedSettingTable:
     """The settings that operators gave this device."""
 
-    def __init__(self, database: Database, events: EventTable) -> None:
+    def __init__(self, database: Database, events: EventTable, storage_key: StorageKey) -> None:
         self._database = database
         self._events = events
+        self._storage_key = storage_key
 
     def all(self) -> list[OrderedSetting]:
         rows = self._database.run(f"SELECT {_COLUMNS} FROM ordered_setting ORDER BY key")  # noqa: S608 - our names
-        return [ordered_setting(dict(zip(_COLUMNS.split(", "), row, strict=True))) for row in rows]
+        try:
+            return [
+                ordered_setting(dict(zip(_COLUMNS.split(", "), row, strict=True)), self._storage_key) for row in rows
+            ]
+        except DecryptionError as error:
+            raise DamagedStateError("a setting in the state database is damaged") from error
 
     def put(self, given: OrderedSetting, now_us: int) -> None:
         """Store a setting's state, overwriting the previous one, which may have been a secret."""
@@ -39,16 +49,19 @@ class OrderedSettingTable:
                     given.operation,
                     given.author,
                     int(given.state),
-                    _held_text(given.held),
-                    _held_text(given.before),
+                    self._wrapped(given.key, "held", _held_text(given.held)),
+                    self._wrapped(given.key, "previous", _held_text(given.before)),
                     given.code,
                     given.why,
                     given.tries,
-                    None if given.own is None else json.dumps(given.own),
+                    self._wrapped(given.key, "own", None if given.own is None else json.dumps(given.own)),
                     now_us,
                 ),
             )
         self._events.setting(given.key, now_us)
+
+    def _wrapped(self, key: str, column: str, text: str | None) -> bytes | None:
+        return None if text is None else self._storage_key.wrap(text.encode(), "ordered_setting", column, key)
 
     def forget(self, key: str, now_us: int) -> None:
         """Forget one, and overwrite it."""
@@ -95,24 +108,30 @@ class SettingReports:
         self._database.run("DELETE FROM reported_setting WHERE group_id = ?", (group_id,))
 
 
-def ordered_setting(row: dict[str, Any]) -> OrderedSetting:
+def ordered_setting(row: dict[str, Any], storage_key: StorageKey) -> OrderedSetting:
     """Read a row of `ordered_setting`.
 
     Raises:
         ValueError: it is none.
+        DecryptionError: a value in it is not what was written.
     """
+
+    def text(column: str) -> str | None:
+        stored, key = row[column], row["key"]
+        return None if stored is None else storage_key.unwrap(stored, "ordered_setting", column, key).decode()
+
     return OrderedSetting(
         row["key"],
         row["group_id"],
         row["operation"],
         row["author"],
         SettingState(row["state"]),
-        _held(row["held"]),
-        _held(row["previous"]),
+        _held(text("held")),
+        _held(text("previous")),
         row["code"],
         row["why"],
         row["tries"],
-        _scalar(row["own"]),
+        _scalar(text("own")),
     )
 
 

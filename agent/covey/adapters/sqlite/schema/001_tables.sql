@@ -1,6 +1,7 @@
 -- One device's durable state.
 -- Times are microseconds since 1970 by the wall clock, keys and ids raw bytes. An *age* is microseconds that agents have
--- run on this state (`device.age`): a jump of the wall clock makes nothing expire early.
+-- run on this state (`device.age`): a jump of the wall clock makes nothing expire early. What is *wrapped* opens with the
+-- device's storage key (adapters/keys/storage_key.py).
 
 -- The device ----------------------------------------------------------------------------------------------------------
 
@@ -367,7 +368,7 @@ CREATE INDEX group_manifest_state ON group_manifest (group_id, state);
 CREATE TABLE epoch_secret (
     group_id          BLOB    NOT NULL,
     epoch_id          BLOB    NOT NULL,
-    secret            BLOB    NOT NULL,
+    secret            BLOB    NOT NULL,               -- wrapped
     stored_at         INTEGER NOT NULL,
     PRIMARY KEY (group_id, epoch_id)
 ) STRICT, WITHOUT ROWID;
@@ -454,8 +455,8 @@ CREATE TABLE replacement (
 CREATE TABLE pairing (
     secret_hash       BLOB    PRIMARY KEY,            -- of the invite that an accepted joiner gets
     number            INTEGER NOT NULL,               -- of the rendezvous
-    code              TEXT,                           -- null: an invite URI without words
-    secret            BLOB,                           -- the invite's, until the end
+    code              BLOB,                           -- wrapped; null: an invite URI without words
+    secret            BLOB,                           -- the invite's, wrapped; null at the end
     expires_at        INTEGER NOT NULL,
     accepts           INTEGER,                        -- 0 or 1, once it is decided
     joiner            BLOB,                           -- who has proved to know the secret
@@ -482,7 +483,7 @@ CREATE TABLE group_request (
     group_id          BLOB    NOT NULL,
     inviter_signing   BLOB    NOT NULL,
     inviter_noise     BLOB    NOT NULL,
-    secret            BLOB    NOT NULL,
+    secret            BLOB    NOT NULL,               -- wrapped
     expires_at        INTEGER NOT NULL,
     received_at       INTEGER NOT NULL,
     preview           BLOB    NOT NULL,               -- CBOR, as its inviter sent it
@@ -648,19 +649,20 @@ CREATE TABLE forgotten_manifest (
 
 -- Orders --------------------------------------------------------------------------------------------------------------
 
--- Settings that operators gave this device. `held`, `previous`: JSON [value, author]; null: the device's own value.
+-- Settings that operators gave this device. `held`, `previous`: JSON [value, author], wrapped; null: the device's own
+-- value.
 CREATE TABLE ordered_setting (
     key               TEXT    PRIMARY KEY,
     group_id          BLOB    NOT NULL,
     operation         BLOB    NOT NULL,
     author            BLOB    NOT NULL,
     state             INTEGER NOT NULL,
-    held              TEXT,
-    previous          TEXT,
+    held              BLOB,
+    previous          BLOB,
     code              TEXT    NOT NULL,
     why               TEXT    NOT NULL,
     tries             INTEGER NOT NULL,
-    own               TEXT,                           -- JSON, said by the program whose setting it is
+    own               BLOB,                           -- JSON, wrapped, said by the program whose setting it is
     changed_at        INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 

@@ -26,7 +26,7 @@ def disk() -> Iterator[Path]:
 
 
 def _incarnation(path: Path) -> Incarnation:
-    store, _ = StateFile(path).open(lambda: identity("ann"), 10**9)
+    store, _ = StateFile(path).open(identity("ann"), 10**9)
     try:
         return store.incarnations.present()
     finally:
@@ -35,7 +35,7 @@ def _incarnation(path: Path) -> Incarnation:
 
 def _be_the_agent(path: Path) -> None:
     """Start and end as the agent does."""
-    store, _ = StateFile(path).open(lambda: identity("ann"), 10**9)
+    store, _ = StateFile(path).open(identity("ann"), 10**9)
     StateFile(path).change_mark(store)
     store.counters.count("life")
     StateFile(path).change_mark(store)
@@ -103,7 +103,7 @@ def test_marks_do_not_pile_up_whatever_a_crash_leaves(tmp_path: Path) -> None:
     path = tmp_path / "state.sqlite"
     _be_the_agent(path)
     before = _incarnation(path)
-    store, _ = StateFile(path).open(lambda: identity("ann"), 10**9)
+    store, _ = StateFile(path).open(identity("ann"), 10**9)
     store.connection.execute("BEGIN IMMEDIATE")
     store.device.set_mark(CopyMark(path).make())
     store.close()  # and the power goes before the commit

@@ -432,7 +432,7 @@ def test_a_command_beside_the_agent_takes_nothing_back(
     """Whoever commits first may say so last."""
     ann, ben, group_id = pair
 
-    command, _ = StateFile(ann.path).open(lambda: ann.identity, ann.outbox_bytes)
+    command, _ = StateFile(ann.path).open(ann.identity, ann.outbox_bytes)
 
     def beside_each_other() -> None:
         with command.transaction():

@@ -15,6 +15,7 @@ import pytest
 from covey.adapters.sqlite.file.salvage_report import SalvageReport
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.core.ids import GroupId
+from covey.errors import DamagedStateError
 from tests.durable import DurableDevice
 from tests.examples import parameters
 from tests.fleet import carry, found
@@ -191,7 +192,7 @@ def test_a_text_that_is_no_utf_8_any_more_costs_its_row_alone(tmp_path: Path) ->
     ann.path.write_bytes(content.replace(b"count-b", b"count-\xff"))
     state = StateFile(ann.path)
     state.note_damage()
-    store, [report] = state.open(lambda: ann.identity, 10**9)
+    store, [report] = state.open(ann.identity, 10**9)
     assert store.counters.values() == {"count-a": 1, "count-c": 1, "salvages": 1}
     assert isinstance(report, SalvageReport)
     assert (report.saved["counter"], report.lost["counter"]) == (2, 1)
@@ -208,7 +209,7 @@ def test_a_salvage_does_not_extend_expiry(tmp_path: Path) -> None:
     ben.stop()
     state = StateFile(ann.path)
     state.note_damage()
-    store, _ = state.open(lambda: ann.identity, 10**9)
+    store, _ = state.open(ann.identity, 10**9)
     with store.transaction():
         store.outbox.grow_older(10**9)
         assert [recipient for recipient, _ in store.outbox.expire()] == [ben.key]
@@ -226,7 +227,7 @@ def test_saving_a_long_queue_tells_that_it_moves(tmp_path: Path) -> None:
     ben.stop()
     state, moves = StateFile(ann.path), Counter[str]()
     state.note_damage()
-    store, [report] = state.open(lambda: ann.identity, 10**9, lambda: moves.update(["moved"]))
+    store, [report] = state.open(ann.identity, 10**9, lambda: moves.update(["moved"]))
     assert isinstance(report, SalvageReport)
     assert report.saved["outbox"] == store.outbox.totals()[0] >= 1_000
     assert moves["moved"] > 1
@@ -250,7 +251,7 @@ def test_a_long_table_needs_no_memory_for_each_row(tmp_path: Path) -> None:
     state.note_damage()
     tracemalloc.start()
     try:
-        store, [report] = state.open(lambda: ann.identity, 10**9)
+        store, [report] = state.open(ann.identity, 10**9)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -274,5 +275,21 @@ def test_a_damaged_header_does_not_keep_the_agent_from_starting(tmp_path: Path, 
     ann.blob(group_id, b"after")
     carry(ann, ben)
     assert ben.inbox() == [b"after"]
+    ann.stop()
+    ben.stop()
+
+
+def test_a_damaged_group_secret_comes_back_from_the_copy(tmp_path: Path) -> None:
+    ann, ben = DurableDevice("ann", tmp_path), DurableDevice("ben", tmp_path)
+    group_id = GroupId(found(ben, ann))
+    epoch_id = ann.node.groups.group(group_id).epoch_id
+    secret = ann.store.groups.secret(group_id, epoch_id)
+    ann.store.database.run("UPDATE epoch_secret SET secret = zeroblob(length(secret))")
+    with pytest.raises(DamagedStateError, match="a secret in the state database is damaged"):
+        ann.store.groups.secret(group_id, epoch_id)
+    StateFile(ann.path).note_damage()
+    ann.restart()
+    assert [each.lost["epoch_secret"] for each in ann.reports] == [1]
+    assert ann.store.groups.secret(group_id, epoch_id) == secret
     ann.stop()
     ben.stop()

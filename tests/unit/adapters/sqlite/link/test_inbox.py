@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.wire.message import Message, MessageType
@@ -19,7 +20,10 @@ def test_one_sender_that_fills_the_inbox_keeps_no_other_one_out(
     monkeypatch.setattr("covey.adapters.sqlite.link.inbox.INBOX_BYTES", 60)
     monkeypatch.setattr("covey.adapters.sqlite.link.inbox.INBOX_SHARE_BYTES", 6)
     monkeypatch.setattr("covey.adapters.sqlite.link.inbox.SMALLEST_MESSAGE_BYTES", 1)
-    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as store, store.transaction():
+    with (
+        closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"), StorageKey(bytes(32)))) as store,
+        store.transaction(),
+    ):
 
         def deliver(author: bytes, size: int) -> bool:
             key, group_id, number = DeviceKey(author * 32), GroupId(b"g" * 32), LinkSeq(1)
@@ -40,7 +44,7 @@ def test_one_sender_that_fills_the_inbox_keeps_no_other_one_out(
 def test_a_consumed_message_leaves_no_copy_in_the_file(tmp_path: Path) -> None:
     chance, path = random.Random(8), tmp_path / "state.sqlite"  # a seed that left a copy
     key, group_id, word = DeviceKey(b"k" * 32), GroupId(b"g" * 32), b"what was said in the group "
-    with closing(SqliteStore(path, Incarnation(b"incarnat"))) as store:
+    with closing(SqliteStore(path, Incarnation(b"incarnat"), StorageKey(bytes(32)))) as store:
         for number in range(1, 251):
             body = word + chance.randbytes(chance.choice((60, 300, 700, 900, 1500, 3000)))
             seq, incarnation = LinkSeq(number), Incarnation(bytes(8))

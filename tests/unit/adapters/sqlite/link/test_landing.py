@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq
 from covey.core.vault.landing import LandingPlan
@@ -20,7 +21,7 @@ BEN, CAT, THEIRS = DeviceKey(b"b" * 32), DeviceKey(b"c" * 32), Incarnation(b"the
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as opened:
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"), StorageKey(bytes(32)))) as opened:
         yield opened
 
 
@@ -67,7 +68,7 @@ def test_the_unlanded_list_sees_other_processes(store: SqliteStore, tmp_path: Pa
         assert store.landing.unlanded(BEN, THEIRS) == set()
         store.landing.land(_message(1), 5)
     assert store.landing.unlanded(BEN, THEIRS) == {1}
-    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as beside:
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"), StorageKey(bytes(32)))) as beside:
         with beside.transaction():
             beside.landing.land(_message(2), 5)
         assert store.landing.unlanded(BEN, THEIRS) == {1, 2}

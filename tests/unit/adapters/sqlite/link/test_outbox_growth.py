@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, Incarnation, Place
 from covey.core.link.queued import MessageClass
@@ -19,7 +20,7 @@ BEN, CAT = DeviceKey(b"b" * 32), DeviceKey(b"c" * 32)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"), 1_000)
+    opened = SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"), StorageKey(bytes(32)), 1_000)
     yield opened
     opened.close()
 

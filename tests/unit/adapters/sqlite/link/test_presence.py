@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, Incarnation
 from covey.core.link.queued import MessageClass
@@ -23,7 +24,7 @@ MINUTE_US = 60_000_000
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    opened = SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))
+    opened = SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"), StorageKey(bytes(32)))
     yield opened
     opened.close()
 
@@ -63,7 +64,9 @@ def test_a_sign_of_life_within_the_minute_writes_nothing(store: SqliteStore) -> 
     )
 )
 def test_the_classes_add_up_whatever_happens(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple]) -> None:  # type: ignore[type-arg]
-    store = SqliteStore(tmp_path_factory.mktemp("classes") / "state.sqlite", Incarnation(b"incarnat"), MIB)
+    store = SqliteStore(
+        tmp_path_factory.mktemp("classes") / "state.sqlite", Incarnation(b"incarnat"), StorageKey(bytes(32)), MIB
+    )
     for verb, recipient, one, two in steps:
         with store.transaction():
             if verb == "queue":

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.sqlite.store import SqliteStore
 from covey.core.ids import DeviceKey, Incarnation, LinkSeq
 from covey.core.link.queued import Imprint
@@ -23,7 +24,7 @@ ONE, OTHER = Imprint(LinkSeq(1), 1, b"1111"), Imprint(LinkSeq(2), 2, b"2222")
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as opened:
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"), StorageKey(bytes(32)))) as opened:
         yield opened
 
 
@@ -36,7 +37,7 @@ def _take(store: SqliteStore, imprint: Imprint) -> None:
 
 def test_received_numbers_of_another_process_are_seen(store: SqliteStore, tmp_path: Path) -> None:
     _take(store, ONE)
-    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as beside:
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"), StorageKey(bytes(32)))) as beside:
         _take(beside, OTHER)
         assert store.received.of(BEN, THEIRS) == SequenceSet(2)
         assert store.imprints.newest(BEN, THEIRS, 9, LinkSeq(2)) == [OTHER, ONE]
@@ -48,7 +49,7 @@ def test_received_numbers_of_another_process_are_seen(store: SqliteStore, tmp_pa
 
 def test_received_numbers_of_another_process_are_seen_after_a_read(store: SqliteStore, tmp_path: Path) -> None:
     _take(store, ONE)
-    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"))) as beside:
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"), StorageKey(bytes(32)))) as beside:
         with store.reading():
             _take(beside, OTHER)
             assert store.received.of(BEN, THEIRS) == SequenceSet(1)

@@ -113,7 +113,10 @@ def test_erased_secrets_are_in_no_file(store: SqliteStore, tmp_path: Path, *, re
     with store.transaction():
         store.groups.save_secret(_GROUP, EpochId(bytes(16)), secret, 0)
     store.database.fold()
-    assert _held(tmp_path, secret)
+    assert store.groups.secret(_GROUP, EpochId(bytes(16))) == secret
+    assert not _held(tmp_path, secret), "it is wrapped"
+    [[wrapped]] = store.database.run("SELECT secret FROM epoch_secret")
+    assert _held(tmp_path, wrapped)
     with closing(sqlite3.connect(tmp_path / "state")) as other:
         if read_meanwhile:
             other.execute("BEGIN")
@@ -122,10 +125,10 @@ def test_erased_secrets_are_in_no_file(store: SqliteStore, tmp_path: Path, *, re
         store.database.run("PRAGMA busy_timeout = 0")
         with store.transaction():
             store.groups.erase_content(_GROUP)
-        assert _held(tmp_path, secret) == read_meanwhile, "who still reads it holds it"
+        assert _held(tmp_path, wrapped) == read_meanwhile, "who still reads it holds it"
     with store.transaction():
         pass
-    assert not _held(tmp_path, secret)
+    assert not _held(tmp_path, wrapped)
 
 
 def test_a_device_that_rejoins_keeps_unread_messages(store: SqliteStore) -> None:
