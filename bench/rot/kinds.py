@@ -377,38 +377,80 @@ class Segments:
 
 
 class Tables:
-    """Tables in a folder: data files and the entries of their logs."""
+    """Tables in a folder: every file that an engine leaves there."""
+
+    _MESSAGES = 6
+    _STARTS = 0.2
 
     def __init__(self, folder: Path) -> None:
+        from covey_ingest.committer import delta_log
+        from covey_ingest.committer.deleting import delete, of_author
+        from covey_ingest.committer.table_locations import location_at
         from tests.tables_driver import Driver
 
-        Driver(folder / "committer", str(folder / "tables"), sizes=[1]).run(3)
+        authors = ("a" * 64, "b" * 64)
+        merging, delta_log.BATCHES_PER_MERGE = delta_log.BATCHES_PER_MERGE, 4
+        Driver(folder / "committer", str(folder / "tables"), sizes=[1], authors=authors).run(self._MESSAGES - 1)
+        delta_log.BATCHES_PER_MERGE = merging
+        location = location_at(str(folder / "tables"))
+        delete(location, of_author(authors[1]), lambda before: before.with_author(authors[1], 1))
+        Driver(folder / "committer", str(folder / "tables"), sizes=[1], authors=authors[:1]).run(self._MESSAGES)
         self._sound = folder / "tables"
+        (self._sound / ".lock").unlink()
+        self._names = [str(each.relative_to(self._sound)) for each in self._sound.rglob("*") if each.is_file()]
         self._rows = self._read(self._sound)
 
     @staticmethod
-    def _read(tables: Path) -> list[str]:
+    def _read(tables: Path) -> dict[str, list[str]]:
+        """Return the rows of the tables, those of readings by way of the ranges that their log has of each file."""
+        import pyarrow.compute as pc
         from deltalake import DeltaTable
 
-        rows = DeltaTable(f"{tables}/readings").to_pyarrow_table().to_pylist()
-        return sorted(map(repr, rows))
+        found = {}
+        for name in ("readings", "losses", "rollups", "devices"):
+            rows = DeltaTable(f"{tables}/{name}").to_pyarrow_dataset()
+            where = pc.field("seq") > 0 if name == "readings" else None
+            columns = [each for each in rows.schema.names if each != "batch"]
+            found[name] = sorted(map(repr, rows.to_table(columns, filter=where).to_pylist()))
+        return found
 
     def case(self, folder: Path, chance: random.Random) -> tuple[str, str]:
-        """Verify the tables after a damage of one file, as `covey tables verify` and an engine do."""
+        """Damage one file; then do what an engine does every half minute, and some times start one."""
         from covey_ingest.committer.table_locations import location_at
+        from covey_ingest.committer.tables import ALL_TABLES
         from covey_ingest.committer.verifying import verified
 
         tables = _copied(self._sound, folder)
-        files = sorted(each for each in (tables / "readings").rglob("*") if each.suffix in {".parquet", ".json"})
-        files.remove(max(each for each in files if each.suffix == ".json"))  # nothing attests the last entry of a log
-        victim = chance.choice(files)
+        victim = tables / chance.choice(self._names)
         how = damage(victim, chance)
-        label = f"table {victim.suffix.lstrip('.')} {how}"
-        if any(each.problem for each in verified(location_at(str(tables)), ["readings"])):
+        label = f"table {_part(victim.relative_to(tables))} {how}"
+        found = [each for each in verified(location_at(str(tables)), ALL_TABLES, restores=True) if each.problem]
+        if any(not each.restored for each in found):
             return label, "reported"
         if self._read(tables) != self._rows:
             raise WrongError("other rows, and nothing says so")
-        return label, "unread"
+        if chance.random() < self._STARTS:
+            self._start(folder, tables)
+        return label, "restored" if found else "unread"
+
+    def _start(self, folder: Path, tables: Path) -> None:
+        from tests.tables_driver import Driver
+
+        Driver(folder / "committer", str(tables), sizes=[1], authors=("a" * 64,)).run(self._MESSAGES + 1)
+        rows = self._read(tables)
+        for name in ("readings", "losses", "rollups"):
+            if not {*rows[name]} > {*self._rows[name]}:
+                raise WrongError(f"an engine that starts makes other {name}")
+
+
+def _part(path: Path) -> str:
+    """Return which part of the tables a file is."""
+    name = path.parts[0]
+    if name in {"copies", "state"} or len(path.parts) == 1:
+        return name
+    if path.parts[1] == "_delta_log":
+        return "checkpoint" if "checkpoint" in path.name else "entry"
+    return "rows"
 
 
 KINDS: dict[str, tuple[int, Callable[[Path], Kind]]] = {

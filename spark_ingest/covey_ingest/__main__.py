@@ -28,8 +28,8 @@ from covey.errors import (
 from covey_ingest.progress import Lag, NodeTrouble, Progress, Watcher
 
 if TYPE_CHECKING:
+    from covey_ingest.committer.copies import TableFile
     from covey_ingest.committer.deletions import Deletions
-    from covey_ingest.committer.verifying import TableFile
     from covey_ingest.metrics import IngestMetrics
 
 _NEEDED = ("pyarrow", "duckdb", "deltalake", "numpy")
@@ -125,9 +125,11 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _verify(options: argparse.Namespace) -> None:
+    from covey_ingest.committer.copies import RESTORE_HINT
+    from covey_ingest.committer.delta_log import REBUILD_HINT
     from covey_ingest.committer.table_files import tables_at
     from covey_ingest.committer.tables import ALL_TABLES
-    from covey_ingest.committer.verifying import REBUILD_HINT, verified
+    from covey_ingest.committer.verifying import verified
 
     files = [*verified(tables_at(options.tables), ALL_TABLES)]
     damaged = [each for each in files if each.problem]
@@ -138,9 +140,10 @@ def _verify(options: argparse.Namespace) -> None:
     elif not damaged:
         print(f"{len(files)} files, {sum(each.size for each in files) / 2**20:.1f} MiB: none is damaged")
     for each in damaged if not options.json else ():
-        print(f"{each.table}/{each.path}: {each.problem}")
+        print(f"{each.key}: {each.problem}")
     if damaged:
-        raise StorageError(f"{len(damaged)} of {len(files)} files are damaged", hint=REBUILD_HINT)
+        hint = RESTORE_HINT if all(each.has_copy for each in damaged) else REBUILD_HINT
+        raise StorageError(f"{len(damaged)} of {len(files)} files are damaged", hint=hint)
 
 
 def _views(options: argparse.Namespace) -> None:
@@ -226,6 +229,7 @@ class _Console(Watcher):
         self._show = _print_json if options.json else _print_line
         self._lag: Lag | None = None
         self._damaged: set[TableFile] = set()
+        self._restored = 0
         self._metrics: IngestMetrics | None = None
         if options.metrics_file or options.metrics_listen:
             if find_spec("prometheus_client") is None:
@@ -251,12 +255,15 @@ class _Console(Watcher):
         print(f"hint: {hint}", file=sys.stderr)
 
     def damaged(self, file: TableFile) -> None:
-        if file not in self._damaged:
+        if file.restored:
+            self._restored += 1
+            print(f"warning: {file.key}: {file.problem}; it is restored", file=sys.stderr)
+        elif file not in self._damaged:
             self._damaged.add(file)
-            print(f"warning: {file.table}/{file.path}: {file.problem}", file=sys.stderr)
+            print(f"warning: {file.key}: {file.problem}", file=sys.stderr)
             print("hint: list all damaged files: covey tables verify TABLES", file=sys.stderr)
         if self._metrics:
-            self._metrics.note_damaged(len(self._damaged))
+            self._metrics.note_damaged(len(self._damaged), self._restored)
 
 
 _TROUBLES = {

@@ -176,6 +176,7 @@ class _Follower:
         """Follow until asked to stop; without a pause, to what the vaults list now."""
         if trigger_seconds is None:
             self._planner.end_here()
+        self._reporter.damaged(self._tables.restored())
         ahead: _Step | None = None
         while not self._stop.is_set():
             began = time.monotonic()

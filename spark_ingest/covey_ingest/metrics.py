@@ -58,6 +58,7 @@ class IngestMetrics:
                 ("lag_seconds", "Age of the newest arrival in the tables while segments wait, else 0"),
                 ("newest_arrival_seconds", "Time of the newest arrival in the tables"),
                 ("damaged_files", "Files of the tables that their disk has damaged, as far as they were read"),
+                ("restored_files", "Times that this engine has restored a damaged file of the tables"),
             )
         }
         try:
@@ -87,9 +88,10 @@ class IngestMetrics:
         self._gauges["lag_seconds"].set(lag.seconds)
         self._replace()
 
-    def note_damaged(self, files: int) -> None:
-        """Take in how many files were found damaged."""
+    def note_damaged(self, files: int, restored: int) -> None:
+        """Take in how many files were found damaged and are, and how often one was restored."""
         self._gauges["damaged_files"].set(files)
+        self._gauges["restored_files"].set(restored)
         self._replace()
 
     def _replace(self) -> None:

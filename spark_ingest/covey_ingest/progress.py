@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey_ingest.vault.offsets import Offset, Position, nodes_of
 
 if TYPE_CHECKING:
-    from covey_ingest.committer.verifying import TableFile
+    from covey_ingest.committer.copies import TableFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Watcher:
         """So much was still to come after it."""
 
     def damaged(self, file: TableFile) -> None:
-        """A file of the tables was damaged by its disk."""
+        """A file of the tables was damaged by its disk; it may be restored."""
 
     def troubled(self, trouble: NodeTrouble) -> None:
         """A node of a vault is not followed; told once."""
@@ -103,9 +104,9 @@ class ProgressReporter:
             age = time.time() - newest_us / 1e6 if segments and newest_us is not None else 0.0
             self._watcher.lags(Lag(segments, round(max(age, 0.0), 1)))
 
-    def damaged(self, file: TableFile | None) -> None:
-        """Report a damaged file, if there is one."""
-        if file is not None:
+    def damaged(self, files: Iterable[TableFile]) -> None:
+        """Report damaged files."""
+        for file in files:
             self._watcher.damaged(file)
 
     def reached(self, offset: Offset) -> None:

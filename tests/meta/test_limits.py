@@ -173,6 +173,8 @@ _OUR_OWN = {
     "UNSERVED_S_MAX": "the ingest's own patience",
     "MAXIMUM_DELETIONS_BYTES": "of the ingest's own tables",
     "MAXIMUM_LOG_ENTRY_BYTES": "of the ingest's own tables",
+    "TABLES_LOOK_S": "of the ingest's own tables",
+    "TABLES_LOOK_BYTES": "of the ingest's own tables",
     "INBOX_SHARE_BYTES": "this machine's disk",
     "LANDING_BYTES": "this machine's disk",
     "LANDING_SHARE_BYTES": "this machine's disk",

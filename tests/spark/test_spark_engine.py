@@ -146,7 +146,7 @@ def test_a_run_whose_store_fails_ends_and_the_next_one_brings_the_rest(
 
     def cut_off(method: str, key: str) -> Order:
         nonlocal commits
-        commits += method == "PUT" and "/readings/_delta_log/" in key and not key.endswith(("0.json", "1.json"))
+        commits += method == "PUT" and "tables/readings/_delta_log/" in key and not key.endswith(("0.json", "1.json"))
         return Order.REFUSE if commits > 1 else Order.OBEY
 
     store.orders = cut_off

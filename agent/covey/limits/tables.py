@@ -15,3 +15,9 @@ MAXIMUM_DELETIONS_BYTES = 1024 * 1024
 
 MAXIMUM_LOG_ENTRY_BYTES = 64 * 1024 * 1024
 """Of an entry of a Delta log that is read for the offset in it: some 100 bytes for each collector of the vault."""
+
+TABLES_LOOK_S = 30.0
+"""Between two looks of an engine at the files of tables: a damaged log is restored and reported within a minute."""
+
+TABLES_LOOK_BYTES = 6 * 1024 * 1024
+"""How much of the newest rows, and of all others in turn, it reads at each: 24 MiB a minute, as of a vault."""

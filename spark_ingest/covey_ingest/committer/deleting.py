@@ -28,6 +28,7 @@ from covey.core.ids import KEY_BYTES
 from covey.errors import ConfigurationError, ConflictError, StorageError
 from covey.limits.tables import MAXIMUM_DELETIONS_BYTES
 from covey_ingest.committer import deletions
+from covey_ingest.committer.copies import Copies
 from covey_ingest.committer.deletions import Deletions
 from covey_ingest.committer.delta_log import STATE_TABLES
 from covey_ingest.committer.state_file import read_state, replace_state
@@ -127,7 +128,7 @@ def _note(location: TableLocation, noted: Callable[[Deletions], Deletions]) -> N
     where = f"{location.name}/{deletions.NAME}"
     before = Deletions() if content is None else Deletions.from_bytes(content, where)
     try:
-        location.store.replace(deletions.NAME, noted(before).to_bytes(), content)
+        Copies(location).replace(deletions.NAME, noted(before).to_bytes(), content)
     except ConflictError as error:
         raise StorageError(
             f"another process replaced {where}", hint="run only one deletion at a time; try again"

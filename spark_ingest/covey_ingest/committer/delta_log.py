@@ -25,8 +25,9 @@
    each file that the library wrote is read, and where a listing ends the next entry is asked for by name.
 9. Each of our entries says all numbers that its log has under our names (rules 1 and 6, and `rewritten`), so that the
    newest one is enough: for a number that no entry says the library reads the whole log, entry by entry.
-10. In a folder each of our entries names the digest of the entry before it, so that damage of any but the last shows
-   (`verifying`): the library takes an empty entry for one that changed nothing.
+10. Before a log is opened, and again and again (`verifying`), each of its files is compared with its copy, and restored
+   from it (`copies`): the library takes a damaged entry for what was written, and an empty one for one that changed
+   nothing.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ import pyarrow.parquet as pq
 from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, StorageError
 from covey.limits.tables import MAXIMUM_LOG_ENTRY_BYTES
+from covey_ingest.committer.copies import Copies, TableFile
 from covey_ingest.committer.delta_files import merged, removed, sizes_of
-from covey_ingest.committer.file_names import DAMAGED_HINT
+from covey_ingest.committer.file_names import DAMAGED_HINT, digest_of
 from covey_ingest.committer.file_names import named as named_by_digest
 from covey_ingest.committer.state_file import read_state
-from covey_ingest.committer.table_locations import CHANGES, PREVIOUS, RUN, WRITER, TableLocation, open_table
+from covey_ingest.committer.table_locations import CHANGES, RUN, WRITER, TableLocation, open_table
 from covey_ingest.tables.clocks import rebase
 from covey_ingest.task.file_statistics import skipping, statistics
 
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
 BATCHES_PER_MERGE = 64
 MAGNITUDES = (1024 * 1024, 16 * 1024 * 1024, 128 * 1024 * 1024)
 """Bytes that files grow to by merging, one after the other."""
+
+REBUILD_HINT = "run 'covey tables run' into a new folder, which makes all tables again from the vault"
 
 STATE_TABLES = ("devices", "gaps", "clocks", "members")
 """What is replaced whole."""
@@ -90,6 +94,9 @@ class DeltaLog:
         self._ingest = ingest
         self.run = run
         self._location = location
+        self.copies = Copies(location)
+        self.found: list[TableFile] = []
+        """What was wrong with logs as they were opened, and has been restored."""
         self._open: dict[str, DeltaTable] = {}
         self._has: dict[str, int] = {}
         self._numbers: dict[str, tuple[int, dict[str, int | None]]] = {}
@@ -173,6 +180,7 @@ class DeltaLog:
             StorageError: the log refused.
         """
         with self._storage_errors():
+            self.found += [each for each in self.copies.log(name, restores=True) if each.restored]
             self._location.mend(name)
             table = self._table(name)
             found = None if table is None else self._number(name, table, WRITER)
@@ -218,6 +226,7 @@ class DeltaLog:
                 self._vacuum(table, name, _KEPT_HOURS, full=True)
             if any(path.startswith(CHANGES) for path in old):
                 self._location.drop_changes(name, _KEPT_HOURS)
+            self.copies.trim(name)
 
     def maintain(self) -> None:
         """Merge small files and delete what is old, where that is due.
@@ -254,6 +263,32 @@ class DeltaLog:
                 if table.version() > before:  # without a reading to repair, the library commits nothing
                     self._settled(table, "readings", before, [], named)
 
+    def newest(self, name: str, most: int) -> dict[str, int]:
+        """Return the paths and sizes of a table's newest files, so many bytes of them.
+
+        Raises:
+            StorageError: the log refused.
+        """
+        with self._storage_errors():
+            table = self._table(name)
+            if table is None:
+                return {}
+            actions = table.get_add_actions()
+            paths, sizes, times = (
+                actions.column(column).to_pylist() for column in ("path", "size_bytes", "modification_time")
+            )
+            found, total = {}, 0
+            for _, path, size in sorted(zip(times, paths, sizes, strict=True), reverse=True):
+                total += size
+                if total > most:
+                    break
+                found[path] = int(size)
+            return found
+
+    def renew(self, name: str) -> None:
+        """Have a table that is replaced whole written again, as it is."""
+        self._has[name] = -2
+
     def replace_states(self) -> None:
         """Write the tables that are replaced whole.
 
@@ -284,6 +319,7 @@ class DeltaLog:
 
     def _table(self, name: str) -> DeltaTable | None:
         if name not in self._open:
+            self._restore(name)
             table = open_table(self._location, name)
             if table is None:
                 if self._entry(name, 0) is not None:
@@ -299,6 +335,13 @@ class DeltaLog:
                 self._location.tidy(name)
         return self._open[name]
 
+    def _restore(self, name: str) -> None:
+        """Restore what is damaged in a log (rule 10)."""
+        for each in self.copies.log(name, restores=True):
+            if not each.restored:
+                raise StorageError(f"{self._location.uri(name)}/{each.path}: {each.problem}", hint=REBUILD_HINT)
+            self.found.append(each)
+
     def _clean(self, table: DeltaTable, name: str, kept_hours: int) -> None:
         """Delete files replaced long enough ago, and now and then commits covered by a checkpoint (rule 4)."""
         gone = self._vacuum(table, name, kept_hours, full=False)
@@ -308,9 +351,18 @@ class DeltaLog:
         if table.version() - self._checkpoints.get(name, 0) >= BATCHES_PER_MERGE:
             table.create_checkpoint()
             self._location.settle(table, name)
-            self._location.check_checkpoint(name, table.version(), len(sizes_of(table)))
+            self._check_checkpoint(table, name)
+            self.copies.follow(name, table.version())
+            self.copies.trim(name)
             self._location.trim(table, name)
             self._checkpoints[name] = table.version()
+
+    def _check_checkpoint(self, table: DeltaTable, name: str) -> None:
+        try:
+            self._location.check_checkpoint(name, table.version(), len(sizes_of(table)))
+        except StorageError:
+            self.copies.forget(name, table.version())
+            raise
 
     def _vacuum(self, table: DeltaTable, name: str, kept_hours: int, *, full: bool) -> list[str]:
         """Delete files that no log names; the library notes that in the log."""
@@ -382,6 +434,7 @@ class DeltaLog:
                 f"the log at {self._location.uri(name)} says that it has a new entry, and has not, or another one",
                 hint="check the disk or the store; nothing is lost: start again, and it is written again",
             )
+        self.copies.keep(f"{name}/_delta_log/{version:020}.json", entry or b"")
         seen, known = self._numbers.get(name, (-1, {}))
         if seen == before == version - 1:
             self._numbers[name] = version, {**known, **(_numbers_in(entry) or {})}
@@ -391,12 +444,13 @@ class DeltaLog:
                 self._check_file(f"{name}/{unquote(path)}", size)
 
     def _check_file(self, key: str, size: int) -> None:
-        """Read a file that the library wrote."""
+        """Read a file that the library wrote, and note its digest."""
         try:
             with self._location.store.reading(key) as file, pq.ParquetFile(file) as content:
                 if file.stat().st_size == size:
                     for _ in content.iter_batches():
                         pass
+                    self.copies.note(key, digest_of(file))
                     return
         except (OSError, pa.ArrowException) as error:
             raise StorageError(f"the file {key} of the tables cannot be read: {error}", hint=DAMAGED_HINT) from error
@@ -467,9 +521,6 @@ class DeltaLog:
     ) -> CommitProperties:
         from deltalake import CommitProperties, Transaction
 
-        table = self._table(name)
-        before = {} if table is None else {PREVIOUS: self._location.entry_digest(name, table.version())}
-
         numbers = {"": self._done(name), _REWRITTEN: self.rewritten(name)}
         if number is not None:
             numbers[what] = number
@@ -477,7 +528,7 @@ class DeltaLog:
             numbers[_REWRITTEN] = self.kept
         named = [Transaction(self._ingest + each, version) for each, version in numbers.items()]
         named.append(Transaction(self._ingest + WRITER, self.run))
-        said = {RUN: str(self.run), **{key: value for key, value in before.items() if value}, **(note or {})}
+        said = {RUN: str(self.run), **(note or {})}
         return CommitProperties(app_transactions=named, custom_metadata=said)
 
 

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from covey.errors import StorageError
 
-_DIGEST_BYTES = 16
+DIGEST_BYTES = 16
 _NAME = re.compile(r"[0-9a-f]{16}-([0-9a-f]{32})\.parquet")
 
 
@@ -33,7 +33,7 @@ def named(file: Path) -> Path:
 def digest_of(file: Path) -> str:
     """Return the digest of a file's content, in hex."""
     with file.open("rb") as content:
-        return hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
+        return hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=DIGEST_BYTES)).hexdigest()
 
 
 def named_digest(path: str) -> str | None:
@@ -57,7 +57,7 @@ class Content:
     @classmethod
     def of_parts(cls, parts: Iterable[bytes]) -> Content:
         """Return that of a file which comes in parts."""
-        size, digest = 0, hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        size, digest = 0, hashlib.blake2b(digest_size=DIGEST_BYTES)
         for part in parts:
             size += len(part)
             digest.update(part)

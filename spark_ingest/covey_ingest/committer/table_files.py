@@ -6,7 +6,8 @@ from typing import Any
 
 from covey.adapters.objects.cloud import brief
 from covey.errors import ConfigurationError, MissingPackageError, StorageError
-from covey_ingest.committer.table_locations import MARK, Bucket, TableLocation, location_at, open_table
+from covey_ingest.committer.copies import RESTORE_HINT, Copies
+from covey_ingest.committer.table_locations import MARK, Bucket, Folder, TableLocation, location_at, open_table
 
 _MARK_BYTES = 65_536
 
@@ -26,6 +27,17 @@ def tables_at(name: str) -> TableLocation:
     return location
 
 
+def check_log(location: TableLocation, table: str) -> None:
+    """Compare what a reader needs of a log in a folder with its copies: damage would show as other rows.
+
+    Raises:
+        StorageError: it is damaged.
+    """
+    if isinstance(location, Folder):
+        for each in Copies(location).log(table, restores=False):
+            raise StorageError(f"{location.uri(table)}/{each.path} is damaged: {each.problem}", hint=RESTORE_HINT)
+
+
 def files_and_times(location: TableLocation, table: str) -> dict[str, int]:
     """Return the names of a table's files, and when each was written, in microseconds since 1970.
 
@@ -34,6 +46,7 @@ def files_and_times(location: TableLocation, table: str) -> dict[str, int]:
     """
     from deltalake.exceptions import DeltaError
 
+    check_log(location, table)
     try:
         found = open_table(location, table)
         actions = found.get_add_actions() if found else None

@@ -30,14 +30,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from covey.adapters.files import drop_cached, storage_errors, synchronise
+from covey.adapters.files import drop_cached, replace_durably, storage_errors, synchronise
 from covey.adapters.objects.cloud import CloudStore, open_cloud_store
 from covey.adapters.objects.folder import DirectoryStore
 from covey.adapters.objects.location import READER_PATIENCE
 from covey.errors import LimitError, StorageError
 from covey.limits.tables import MAXIMUM_LOG_ENTRY_BYTES
 from covey_ingest.committer.committed import batch_folder, folder_numbers
-from covey_ingest.committer.file_names import Content, digest_of
+from covey_ingest.committer.file_names import Content
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -50,9 +50,6 @@ NOTED = "deletions.json"
 
 RUN = "covey.run"
 """What an entry of ours begins with: the number of its run."""
-
-PREVIOUS = "covey.previous"
-"""In an entry of ours: `<version>:<digest>` of the entry before it, of tables in a folder."""
 
 CHANGES = "_change_data/"
 """Where the Delta library puts the files of a table's change feed, below the table."""
@@ -103,6 +100,12 @@ class TableStore(Protocol):
 
     def reading(self, key: str) -> AbstractContextManager[Path]:
         """Lend a stored file, unchanged; raise FileNotFoundError where it is not there."""
+
+    def put(self, key: str, content: bytes) -> None:
+        """Store a document that may be lost: a power cut may leave some of it."""
+
+    def restore(self, key: str, content: bytes) -> None:
+        """Store a document durably in the place of whatever is there."""
 
     def discard(self, keys: list[str]) -> None:
         """Remove files, whichever of them are there."""
@@ -173,6 +176,24 @@ class FolderStore:
         with storage_errors("read", file):
             yield file
 
+    def put(self, key: str, content: bytes) -> None:
+        """Store a document that may be lost."""
+        file = self._root / key
+        with storage_errors("write", file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                file.write_bytes(content)
+            except OSError:
+                file.unlink(missing_ok=True)
+                raise
+
+    def restore(self, key: str, content: bytes) -> None:
+        """Store a document durably."""
+        file = self._root / key
+        with storage_errors("write", file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        replace_durably(file, content, 0o666)
+
     def discard(self, keys: list[str]) -> None:
         with storage_errors("remove", self._root):
             for key in keys:
@@ -193,6 +214,7 @@ class BucketStore:
     def __init__(self, store: CloudStore) -> None:
         self._store = store
         self.get = store.get
+        self.put = self.restore = store.put
         self.keys = store.keys
         self.size = store.size
         self.is_empty = store.is_empty
@@ -281,8 +303,8 @@ class TableLocation(Protocol):
     def check_checkpoint(self, table: str, version: int, files: int) -> None:
         """Remove a checkpoint that does not name so many files, and raise `StorageError` (rule 3)."""
 
-    def entry_digest(self, table: str, version: int) -> str:
-        """Return what the next entry of a log says of this one, or nothing."""
+    def logged(self, table: str) -> list[str]:
+        """Return the keys of the files in a log: of all, or of those that `_last_checkpoint` names and what follows."""
 
     def tidy(self, table: str) -> None:
         """Remove all empty folders that earlier runs have left of a table."""
@@ -344,14 +366,13 @@ class Folder:
                 checkpoint.unlink()
                 (log / "_last_checkpoint").unlink(missing_ok=True)
 
+    def logged(self, table: str) -> list[str]:
+        """Return the keys of the files in a log."""
+        return [*self.store.keys(f"{table}/_delta_log/")]
+
     def check_checkpoint(self, table: str, version: int, files: int) -> None:
         """Remove a checkpoint that does not name so many files, and raise."""
         _check_checkpoint(self.store, table, version, files)
-
-    def entry_digest(self, table: str, version: int) -> str:
-        """Return the version and the digest of an entry, where the log still has it."""
-        entry = self._log(table) / f"{version:020}.json"
-        return f"{version}:{digest_of(entry)}" if entry.exists() else ""
 
     def tidy(self, table: str) -> None:
         """Remove empty folders of micro-batches but for the newest ones. Lists them all."""
@@ -433,22 +454,26 @@ class Bucket:
                 raise _not_as_written(self.name, entry)
 
     def _newest_entry(self, log: str) -> str | None:
+        entries = [key for key in self.cloud.keys_after(log, self._newest_checkpoint(log)) if key.endswith(".json")]
+        return entries[-1] if entries else None
+
+    def _newest_checkpoint(self, log: str) -> str:
+        """Return what sorts before all that readers need, as `_last_checkpoint` says."""
         found = self.store.get(f"{log}_last_checkpoint", _CHECKPOINT_BYTES)
         try:
             version = int(json.loads(found)["version"]) if found else -1
         except (ValueError, KeyError, TypeError):
             version = -1
-        after = f"{log}{version:020}" if version >= 0 else log
-        entries = [key for key in self.cloud.keys_after(log, after) if key.endswith(".json")]
-        return entries[-1] if entries else None
+        return f"{log}{version:020}" if version >= 0 else log
+
+    def logged(self, table: str) -> list[str]:
+        """Return the keys of a log's files from its newest checkpoint on."""
+        log = f"{table}/_delta_log/"
+        return self.cloud.keys_after(log, self._newest_checkpoint(log))
 
     def check_checkpoint(self, table: str, version: int, files: int) -> None:
         """Remove a checkpoint that does not name so many files, and raise."""
         _check_checkpoint(self.store, table, version, files)
-
-    def entry_digest(self, table: str, version: int) -> str:  # noqa: ARG002 - the store has checksums
-        """Return nothing."""
-        return ""
 
     def tidy(self, table: str) -> None:
         """Do nothing: there are no folders."""

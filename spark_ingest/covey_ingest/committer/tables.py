@@ -3,6 +3,7 @@
     <table>/_delta_log/, <table>/batch=N/*.parquet   Delta tables, whose files tasks write and the committer commits
     covey.json, deletions.json                       their owner: see `tables_log`; and the deletions (rule 6)
     state/                                           derived state: see `tables_state`
+    copies/                                          of logs and documents: see `copies`
 
 The location is a folder or a prefix in an object store (`table_locations`); the engine is anything that runs tasks
 (`writing`) and calls `commit`. How each reading is there once, whatever is killed at any moment:
@@ -29,7 +30,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 from urllib.parse import unquote
@@ -43,12 +44,13 @@ from covey.errors import ConfigurationError, StorageError
 from covey.limits.tables import MAXIMUM_DELETIONS_BYTES
 from covey_ingest.committer import deletions, tables_state
 from covey_ingest.committer.committed import batch_folder, folder_numbers
+from covey_ingest.committer.copies import TableFile
 from covey_ingest.committer.deletions import Deletions
 from covey_ingest.committer.delta_log import STATE_SECONDS, STATE_TABLES
 from covey_ingest.committer.file_names import DAMAGED_HINT, check_content, named
 from covey_ingest.committer.table_locations import SCRATCH, Folder, TableLocation, location_at
 from covey_ingest.committer.tables_log import Offset, TablesLog
-from covey_ingest.committer.verifying import Rounds, TableFile
+from covey_ingest.committer.verifying import Rounds
 from covey_ingest.tables import clocks, dedup, devices, gaps, members, rollups, seen_orders, standing
 from covey_ingest.tables.messages import MESSAGES
 from covey_ingest.task import memberships
@@ -126,7 +128,7 @@ class Tables:
             rewritten = max(map(self.log.delta.rewritten, self._tables), default=-1)
             self._recover(*tables_state.fetch(location, root, range(rewritten, self.log.done + 1)))
         self._kept, self._kept_at = -1, float("-inf")
-        self._rounds = Rounds(location, ALL_TABLES)
+        self._rounds = Rounds(location, self.log.delta, ALL_TABLES)
 
     @property
     def home(self) -> str:
@@ -177,8 +179,8 @@ class Tables:
             self._follow(number, [each.summary for each in placed if each.summary is not None], came)
         return _brought(number, written, files["readings"], repeats, excess)
 
-    def keep_in_time(self) -> TableFile | None:
-        """Put the state and look after files, where it is time for that; return a damaged file if one was found.
+    def keep_in_time(self) -> list[TableFile]:
+        """Put the state and look after files, where it is time for that; return damaged files, restored where possible.
 
         Raises:
             ConfigurationError: another run has begun.
@@ -188,7 +190,22 @@ class Tables:
             self._keep()
         if time.monotonic() - self._swept_at >= _SWEEP_SECONDS:
             self._sweep()
-        return self._rounds.damaged()
+        found = self._rounds.damaged()
+        return [self._renewed(each) for each in found] + self.restored()
+
+    def restored(self) -> list[TableFile]:
+        """Return what was damaged as it was opened since this was last asked, and is restored."""
+        found, self.log.delta.found = self.log.delta.found, []
+        return found
+
+    def _renewed(self, file: TableFile) -> TableFile:
+        """Write a table again that is replaced whole and has a damaged file."""
+        if file.restored or file.table not in STATE_TABLES or self.done < 0:
+            return file
+        with self._storage_errors():
+            self.log.delta.renew(file.table)
+            self.log.delta.replace_states()
+        return replace(file, restored=True)
 
     def forget(self, placed: Sequence[Written]) -> None:
         """Remove files that were put and are not to be committed.

@@ -28,6 +28,7 @@ import pyarrow as pa
 from covey.core.ids import VaultId
 from covey.errors import ConfigurationError, ConflictError, StorageError
 from covey.limits.tables import MAXIMUM_LOG_ENTRY_BYTES
+from covey_ingest.committer.copies import Copies
 from covey_ingest.committer.delta_files import removed, sizes_of
 from covey_ingest.committer.delta_log import STATE_TABLES, DeltaLog
 from covey_ingest.committer.table_locations import MARK, TableLocation
@@ -70,10 +71,13 @@ class TablesLog:
             StorageError: the store refused, or was not reached.
         """
         self._location = location
-        binding, self.run = _begun(location, vault_ids)
+        copies = Copies(location)
+        found = [*copies.documents(restores=True)]
+        binding, self.run = _begun(location, copies, vault_ids)
         self._binding = binding
         self.home = binding.home
         self.delta = DeltaLog(root, binding.ingest, location, self.run)
+        self.delta.found += found
         self._left: dict[str, dict[str, int]] = {}
         self.done = -1
         """The last micro-batch that is committed."""
@@ -103,7 +107,7 @@ class TablesLog:
         if latest < self.run:
             return
         try:
-            self._location.store.replace(MARK, _mark(self._binding, latest + 1), _mark(self._binding, self.run))
+            self.delta.copies.replace(MARK, _mark(self._binding, latest + 1), _mark(self._binding, self.run))
         except ConflictError as error:
             raise _another(self._location.name) from error
         self.run = self.delta.run = latest + 1
@@ -193,7 +197,7 @@ class TablesLog:
         )
 
 
-def _begun(location: TableLocation, vault_ids: Sequence[VaultId] | None) -> tuple[Binding, int]:
+def _begun(location: TableLocation, copies: Copies, vault_ids: Sequence[VaultId] | None) -> tuple[Binding, int]:
     """Return the tables' binding, and the number of this run; new vaults are added (`binding`)."""
     found = location.store.get(MARK, _MARK_BYTES)
     if found is None and not location.store.is_empty():
@@ -206,7 +210,7 @@ def _begun(location: TableLocation, vault_ids: Sequence[VaultId] | None) -> tupl
         )
     binding = Binding(binding.ingest, tuple(dict.fromkeys([*binding.vaults, *named])))
     try:
-        location.store.replace(MARK, _mark(binding, run + 1), found)
+        copies.replace(MARK, _mark(binding, run + 1), found)
     except ConflictError as error:
         raise _another(location.name) from error
     return binding, run + 1

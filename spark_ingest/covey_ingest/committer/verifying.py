@@ -1,21 +1,19 @@
-"""Find damaged files of tables, by the digests in their names (`file_names`).
+"""Find damaged files of tables: by the digests in their names (`file_names`), or by those of their copies (`copies`).
 
-1. Files that the Delta library wrote itself (files that lost deleted rows or got better times) have no digest until
-   they are merged. Of these, the size is compared, and whether they can be read.
+1. Files that the Delta library wrote itself (files that lost deleted rows or got better times, and those of the change
+   feed) have no digest in their names, and have a copy without a content instead, with the digest.
 2. A file that goes meanwhile was replaced: the log is read again before it counts as missing.
-3. Tables are not repaired. Everything in them comes from the vault: they are made again, in another folder.
-4. An engine reads a file each minute, the next in turn, of tables in a folder. Object stores have checksums of their
-   own, and charge for what is read.
-5. An entry of a log is attested by the one after it (rule 8 of `delta_log`); of the last one alone, it is checked
-   whether it can be read.
+3. Logs are restored from their copies. Of a table that is replaced whole, the engine writes the newest rows again.
+   Rows of other tables come from the vault: the tables are made again, in another folder.
+4. Every half minute an engine looks at the logs of tables in a folder, as far as readers need them, at the newest
+   rows, and at some more, the next in turn. Object stores have checksums of their own, and charge for what is read: of
+   these it reads one file of a log. At its start it looks at the logs of both.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -25,118 +23,120 @@ import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
 from covey.adapters.objects.cloud import brief
+from covey.errors import StorageError
+from covey.limits.tables import TABLES_LOOK_BYTES, TABLES_LOOK_S
+from covey_ingest.committer.copies import NOT_AS_WRITTEN, Copies, TableFile, is_unreadable
 from covey_ingest.committer.delta_files import sizes_of
 from covey_ingest.committer.file_names import digest_of, named_digest
-from covey_ingest.committer.table_locations import PREVIOUS, Folder, TableLocation, open_table
+from covey_ingest.committer.table_locations import CHANGES, Folder, TableLocation, open_table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-REBUILD_HINT = "run 'covey tables run' into a new folder, which makes all tables again from the vault"
-
-ROUNDS_SECONDS = 60.0
-_NOT_AS_WRITTEN = "its content is not what was written"
+    from covey_ingest.committer.delta_log import DeltaLog
 
 
-@dataclass(frozen=True, slots=True)
-class TableFile:
-    """A file of a table, and what is wrong with it, if anything."""
-
-    table: str
-    path: str
-    """Within the table."""
-    size: int
-    has_digest: bool
-    problem: str = ""
-
-
-def verified(location: TableLocation, names: Iterable[str]) -> Iterator[TableFile]:
-    """Read all files of tables that are there, and yield each with what is wrong with it.
+def verified(location: TableLocation, names: Iterable[str], *, restores: bool = False) -> Iterator[TableFile]:
+    """Read all files of tables that are there, and yield each with what is wrong with it; logs may be restored.
 
     Raises:
         StorageError: the location refused, or was not reached.
     """
+    copies = Copies(location)
+    yield from copies.documents(restores=restores)
     for name in names:
         try:
-            yield from _damaged_entries(location, name)
+            yield from copies.rest(name, restores=restores)
             table = open_table(location, name)
         except (DeltaError, OSError, ValueError) as error:
             yield TableFile(name, "_delta_log", 0, has_digest=False, problem=f"it cannot be read: {brief(error)}")
             continue
         if table is not None:
+            noted = _noted(copies, name)
             for path, size in sorted(sizes_of(table).items()):
-                found = _verified_file(location, name, path, size)
+                found = _verified_file(location, name, path, size, noted)
                 if not found.problem or _is_listed(table, path):
                     yield found
+            yield from _changes(location, name, noted)
 
 
-def _damaged_entries(location: TableLocation, name: str) -> Iterator[TableFile]:
-    """Yield entries of a log in a folder that are not what the entry after them says (rule 5)."""
-    folder = Path(location.uri(name), "_delta_log")
-    if not isinstance(location, Folder) or not folder.is_dir():
-        return
-    entries = sorted(folder.glob("[0-9]*.json"))
-    damaged = {entry for entry in entries if not _is_json(entry)}
-    for entry in {*entries} - damaged:
-        version, _, digest = _said_of_previous(entry).partition(":")
-        before = folder / f"{int(version or -1):020}.json"
-        if before in entries and digest_of(before) != digest:
-            damaged.add(before)
-    for entry in sorted(damaged):
-        if entry.exists():
-            yield TableFile(
-                name, f"_delta_log/{entry.name}", entry.stat().st_size, has_digest=True, problem=_NOT_AS_WRITTEN
-            )
+def _noted(copies: Copies, name: str) -> dict[str, str]:
+    """Return the digests of files whose names say none, by their paths (rule 1)."""
+    found = copies.digests(f"{name}/").items()
+    return {key.removeprefix(f"{name}/"): digests[-1] for key, digests in found if "/_delta_log/" not in key}
 
 
-def _is_json(entry: Path) -> bool:
-    try:
-        return all(isinstance(json.loads(line), dict) for line in entry.read_bytes().splitlines())
-    except (ValueError, FileNotFoundError):
-        return False
-
-
-def _said_of_previous(entry: Path) -> str:
-    for line in entry.read_bytes().splitlines():
-        said = json.loads(line).get("commitInfo", {}).get(PREVIOUS)
-        if said is not None:
-            return str(said)
-    return ""
+def _changes(location: TableLocation, name: str, noted: dict[str, str]) -> Iterator[TableFile]:
+    """Yield the files of the change feed, which no list of a table's files has."""
+    for path in sorted(noted):
+        size = location.store.size(f"{name}/{path}") if path.startswith(CHANGES) else None
+        if size is not None:
+            yield _verified_file(location, name, path, size, noted)
 
 
 class Rounds:
-    """Reads the files of tables one after the other, forever (rule 4)."""
+    """Looks at the files of tables again and again (rule 4)."""
 
-    def __init__(self, location: TableLocation, names: Iterable[str]) -> None:
+    def __init__(self, location: TableLocation, log: DeltaLog, names: Iterable[str]) -> None:
         self._location = location
-        self._names = [*names] if isinstance(location, Folder) else []
+        self._log = log
+        self._names = [*names]
         self._rest: Iterator[TableFile] = iter(())
+        self._due_bytes = 0
         self._read_at = time.monotonic()
 
-    def damaged(self) -> TableFile | None:
-        """Read the next file, if it is time for that; return it if it is damaged.
+    def damaged(self) -> list[TableFile]:
+        """Look, if it is time for that; return what is damaged, or was, and is restored.
 
         Raises:
             StorageError: the location refused.
         """
-        if time.monotonic() - self._read_at < ROUNDS_SECONDS:
-            return None
+        if time.monotonic() - self._read_at < TABLES_LOOK_S:
+            return []
         self._read_at = time.monotonic()
+        found: list[TableFile] = []
+        if isinstance(self._location, Folder):
+            found += self._log.copies.documents(restores=True)
+            found += [each for name in self._names for each in self._log.copies.log(name, restores=True)]
+            found += [each for name in self._names for each in self._newest(name)]
+        self._due_bytes = min(self._due_bytes + TABLES_LOOK_BYTES, TABLES_LOOK_BYTES)
+        while self._due_bytes > 0 and (each := self._next()) is not None:
+            found.append(each)
+            self._due_bytes -= each.size if isinstance(self._location, Folder) else TABLES_LOOK_BYTES
+        return [*dict.fromkeys(each for each in found if each.problem)]
+
+    def _newest(self, name: str) -> Iterator[TableFile]:
+        noted = _noted(self._log.copies, name)
+        for path, size in self._log.newest(name, TABLES_LOOK_BYTES // len(self._names)).items():
+            yield _verified_file(self._location, name, path, size, noted)
+
+    def _next(self) -> TableFile | None:
+        """Return the next file in turn; None at the end of a round."""
         found = next(self._rest, None)
         if found is None:
-            self._rest = verified(self._location, self._names)
-            found = next(self._rest, None)
-        return found if found is not None and found.problem else None
+            self._rest = self._round()
+        return found
+
+    def _round(self) -> Iterator[TableFile]:
+        if isinstance(self._location, Folder):
+            yield from verified(self._location, self._names, restores=True)
+            return
+        for name in self._names:
+            yield from self._log.copies.rest(name, restores=True)
 
 
-def _verified_file(location: TableLocation, table: str, path: str, size: int) -> TableFile:
+def _verified_file(location: TableLocation, table: str, path: str, size: int, noted: dict[str, str]) -> TableFile:
     path = unquote(path)
-    digest = named_digest(path)
+    digest = named_digest(path) or noted.get(path)
     try:
         with location.store.reading(f"{table}/{path}") as file:
             problem = _problem(file, size, digest)
     except FileNotFoundError:
         problem = "it is missing"
+    except StorageError as error:
+        if not is_unreadable(error):
+            raise
+        problem = "the disk cannot read it"
     return TableFile(table, path, size, digest is not None, problem)
 
 
@@ -145,7 +145,7 @@ def _problem(file: Path, size: int, digest: str | None) -> str:
     if there != size:
         return f"it has {there} B instead of {size} B"
     if digest is not None:
-        return "" if digest_of(file) == digest else _NOT_AS_WRITTEN
+        return "" if digest_of(file) == digest else NOT_AS_WRITTEN
     try:
         with pq.ParquetFile(file) as content:
             for _ in content.iter_batches():

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 from covey.adapters.objects.cloud import brief
 from covey.core.ids import printable
 from covey.errors import ConfigurationError, LocalError, StorageError
-from covey_ingest.committer.table_files import tables_at
+from covey_ingest.committer.table_files import check_log, tables_at
 from covey_ingest.committer.table_locations import TableLocation, open_table
 from covey_ingest.queries.views import create, opened, refresh
 
@@ -174,7 +174,9 @@ def export(name: str, table: str, folder: Path) -> int:
     """
     from deltalake.exceptions import DeltaError
 
-    found = open_table(tables_at(name), table)
+    location = tables_at(name)
+    check_log(location, table)
+    found = open_table(location, table)
     if found is None:
         raise ConfigurationError(f"{name} has no table {table}", hint="name a documented table, such as readings")
     try:

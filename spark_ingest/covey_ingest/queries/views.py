@@ -30,7 +30,7 @@ import duckdb
 import pyarrow as pa
 
 from covey_ingest.committer.delta_files import sizes_of
-from covey_ingest.committer.table_files import register_files, tables_at
+from covey_ingest.committer.table_files import check_log, register_files, tables_at
 from covey_ingest.committer.table_locations import TableLocation, open_table
 from covey_ingest.tables import clocks, devices, gaps, members
 from covey_ingest.task.others import SMALL_TABLES
@@ -209,6 +209,7 @@ def refresh(database: duckdb.DuckDBPyConnection, location: TableLocation) -> Non
         StorageError: they cannot be read.
     """
     for table in TABLES:
+        check_log(location, table)
         found = open_table(location, table)
         files = [f"{location.uri(table)}/{path}" for path in sizes_of(found)] if found else []
         if files:

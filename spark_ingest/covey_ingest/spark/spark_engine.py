@@ -143,10 +143,12 @@ class _Query:
         self._error: Exception | None = None
         self._numbers: dict[int, int] = {}
         """Of our micro-batches, by Spark's."""
+        self._committing = threading.Lock()
         self.listener = _Listener(reporter, self._numbers)
 
     def follow(self, trigger_seconds: float | None, stop: threading.Event) -> None:
         """Follow until asked to stop; without a pause, to what the vaults list now."""
+        self._reporter.damaged(self._tables.restored())
         for pause_s in PAUSES_S:
             with suppress(LateWorkerError):
                 return self._wait(self._begun(trigger_seconds), stop)
@@ -174,6 +176,7 @@ class _Query:
             while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type] # seconds, typed as int
                 if stop.is_set():
                     return
+                self._keep_in_time()
                 stages.look()
                 if stages.waited_too_long:
                     raise unserved()
@@ -194,13 +197,21 @@ class _Query:
             if end == self._tables.offset:  # a new query begins with a batch, whether there is anything or not
                 return
             written = self._written(messages)
-            brought = self._tables.commit(written, end, self._reworked)
+            with self._committing:
+                brought = self._tables.commit(written, end, self._reworked)
             self._reporter.written(Progress(seconds=round(time.monotonic() - began, 3), **asdict(brought)))
             self._numbers[batch_id] = brought.batch_id
-            self._reporter.damaged(self._tables.keep_in_time())
         except Exception as error:
             self._error = error  # Spark would show its text alone
             raise
+
+    def _keep_in_time(self) -> None:
+        """Look after the tables, also while Spark has nothing to commit."""
+        if self._committing.acquire(blocking=False):
+            try:
+                self._reporter.damaged(self._tables.keep_in_time())
+            finally:
+                self._committing.release()
 
     def _written(self, messages: DataFrame) -> list[Written]:
         cores = self._session.sparkContext.defaultParallelism

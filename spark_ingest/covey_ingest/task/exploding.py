@@ -58,10 +58,18 @@ def readings_of(messages: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def stored(rows: pa.Table, names: Sequence[str] = STORED.names) -> list[pa.RecordBatch]:
-    """Return rows of a file of readings as rows of `STORED`, or of some columns of it."""
+    """Return rows of a file of readings as rows of `STORED`, or of some columns of it.
+
+    Files that the Delta library wrote have views of strings, which Arrow casts to no dictionary.
+    """
     schema = pa.schema([STORED.field(name) for name in names])
-    batches: list[pa.RecordBatch] = rows.select(schema.names).cast(schema).combine_chunks().to_batches()
+    chosen = rows.select(schema.names)
+    plain = pa.schema([pa.field(each.name, _PLAIN.get(each.type, each.type)) for each in chosen.schema])
+    batches: list[pa.RecordBatch] = chosen.cast(plain).cast(schema).combine_chunks().to_batches()
     return batches
+
+
+_PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def _values(messages: pa.RecordBatch, counts: Whole, index: npt.NDArray[np.int32]) -> dict[str, pa.Array]:
