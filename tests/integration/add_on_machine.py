@@ -125,6 +125,8 @@ class AddOn:
             case "COPY":
                 source, place = rest.split()
                 (self.root / place.lstrip("/")).write_bytes(self.files[source])
+            case "RUN":
+                subprocess.run(["chroot", str(self.root), *json.loads(rest)], check=True)
             case "ENV":
                 self.environment |= dict(each.split("=", 1) for each in rest.split())
             case "CMD":
