@@ -44,6 +44,7 @@ def test_groups_at_a_glance_and_windows_of_devices(browser: Browser, fleet: Coll
         tiles = page.get_by_role("list", name="At a glance").get_by_role("button")
         expect(tiles).to_have_count(2)
         expect(tiles.first).to_contain_text("856 of 901 online, 45 silent")
+        expect(tiles.first).to_contain_text("(901); no other would take over")
         for _ in range(5):
             page.get_by_role("button", name="Next").press("Enter")
         expect(page.locator("#shown")).to_contain_text("showing 1,001 to 1,101")

@@ -292,12 +292,27 @@ function file(each) {
 }
 
 // A group in one tile: how many of it are here, drawn and said; it narrows the list to the group.
+// Which collectors take the readings of a group, the one of most members first.
+function collectorWords({ collectors }) {
+  if (!collectors.length) return "no collector";
+  const names = collectors.map((each) => `${each.label || each.device} (${many(each.members)}${each.silent ? ", silent" : ""})`);
+  return `readings to ${names.join(", ")}${collectors.length < 2 ? "; no other would take over" : ""}`;
+}
+
+// The relays in the order in which this device tries them; of a single group, which has no tile, its collectors.
+function routes({ relays, groups }) {
+  const words = relays.map((each) => `${each.url} (${each.state})`).join(", then "), parts = words ? [`Relay: ${words}`] : [];
+  if (groups.length === 1) parts.push(collectorWords(groups[0]));
+  return parts.join("; ");
+}
+
 function tile(group) {
   const one = made("li"), button = made("button", undefined, group.silent || group.lost ? "bad" : ""), share = made("meter");
   const words = [`${many(group.online)} of ${many(group.members)} online`];
   if (group.silent) words.push(`${many(group.silent)} silent`);
   if (group.lost) words.push(`${many(group.lost)} with losses`);
   if (group.waiting) words.push(`messages waiting for ${many(group.waiting)}`);
+  words.push(collectorWords(group));
   button.type = "button";
   button.setAttribute("aria-pressed", String(element("group").value === group.group_id));
   share.max = group.members;
@@ -362,6 +377,7 @@ function showFleet(found) {
   overview = found;
   skew = found.now_us - Date.now() * 1000;
   if (element("summary").textContent !== found.summary) element("summary").textContent = found.summary;
+  element("routes").textContent = routes(found);
   document.title = `${found.summary} – Covey`;
   const troubles = found.troubles.map(trouble);
   if (found.more_troubles) troubles.push(made("li", `and ${found.more_troubles} more: covey fleet --json`));

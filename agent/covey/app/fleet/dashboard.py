@@ -446,7 +446,7 @@ class Dashboard:
         first = query.get("first", "")
         number = int(first) if first.isascii() and first.isdecimal() and len(first) < _DIGITS else 0
         number = min(number, max(0, matching - 1)) // _ROWS * _ROWS
-        lists = ("groups", "orders", "releases", "rollbacks", "files", "versions", "invitations")
+        lists = ("relays", "groups", "orders", "releases", "rollbacks", "files", "versions", "invitations")
         return {
             "summary": fleet.summary,
             "acts": self._acts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from covey.app.groups.collectors import GroupCollector
 from covey.app.groups.requests import WaitingInvitation
 
 
@@ -115,6 +116,7 @@ class FleetGroup:
     """A group of this device's, what it is called, and how many of its members are online, this device included.
 
     `silent`: members that should be here and are not; `lost`, `waiting`: those that lost something, or are waited for.
+    `collectors`: those that take its members' readings, the one of most members first.
     """
 
     group_id: str
@@ -124,6 +126,15 @@ class FleetGroup:
     silent: int = 0
     lost: int = 0
     waiting: int = 0
+    collectors: tuple[GroupCollector, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRelay:
+    """A relay of this device, in the order in which it tries them; `state` as of a `RelayStatus`."""
+
+    url: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +227,8 @@ class Fleet:
 
     `reads_vault`: whether last values and losses are known here; `listens`: whether an agent runs and reaches a relay;
     `is_read`: whether the vault was looked at, which takes longer than all else. `invitations`: to further groups,
-    which a person here has to answer. Of orders, releases and files the newest ones, the newest first.
+    which a person here has to answer. Of orders, releases and files the newest ones, the newest first. `relays`: those
+    of this device, in the order in which it tries them.
     """
 
     at_us: int
@@ -232,3 +244,4 @@ class Fleet:
     rollbacks: tuple[FleetRollback, ...] = ()
     files: tuple[FleetFile, ...] = ()
     versions: tuple[FleetVersion, ...] = ()
+    relays: tuple[FleetRelay, ...] = ()

@@ -15,10 +15,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from covey.adapters.sqlite.fleet_table import CONDITIONS, FleetTable, GroupCounts, GroupMember, Wanted
 from covey.app.checks.status import own_condition
 from covey.app.fleet.devices import ASLEEP, HERE, SELF, FleetDevices, shown_device, value_of
-from covey.app.fleet.documents import SEVERITIES, Fleet, FleetDevice, FleetGroup, FleetTrouble, FleetValue, FleetVersion
+from covey.app.fleet.documents import (
+    SEVERITIES,
+    Fleet,
+    FleetDevice,
+    FleetGroup,
+    FleetRelay,
+    FleetTrouble,
+    FleetValue,
+    FleetVersion,
+)
 from covey.app.fleet.orders import RecentOrders, RollOuts, newest_files
 from covey.app.fleet.silences import silenced
 from covey.app.fleet.troubles import troubles_of
+from covey.app.groups.collectors import GroupCollector, group_collectors
 from covey.app.groups.requests import waiting_invitations
 from covey.app.telemetry.newest_readings import NewestOfDevice, NewestReadings
 from covey.app.wording import count
@@ -28,6 +38,7 @@ from covey.core.ids import DeviceKey, GroupId, ManifestHash, node_id
 if TYPE_CHECKING:
     from covey.app.device.device import Device
     from covey.app.telemetry.vault import VaultWriter
+    from covey.core.group.manifest import GroupManifest
     from covey.core.vault.reading import VaultReader
 
 ALWAYS_US = 3_600_000_000
@@ -95,6 +106,8 @@ class FleetView:
         self._roll_outs = RollOuts()
         self._devices = FleetDevices(self.table)
         self._versions: dict[GroupId, ManifestHash] = {}
+        self._collectors: dict[GroupId, tuple[object, tuple[GroupCollector, ...]]] = {}
+        """The collectors of each group, and of which manifest and silent ones that was said."""
         self._own_node = ""
 
     def look(
@@ -239,7 +252,7 @@ class FleetView:
         return Fleet(
             now_us,
             _summary(self.table, now_us, in_group=bool(self._versions), reads_vault=has_keys and reads),
-            tuple(_groups(device, self.table)),
+            tuple(self._groups(device)),
             self._orders.look(device),
             tuple(waiting_invitations(device)) if own.waiting_invitations else (),
             tuple(troubles),
@@ -250,7 +263,27 @@ class FleetView:
             rollbacks=rollbacks,
             files=newest_files(device),
             versions=tuple(FleetVersion(*each) for each in self.table.versions(_VERSIONS)),
+            relays=tuple(FleetRelay(each.url, each.state) for each in own.relays),
         )
+
+    def _groups(self, device: Device) -> Iterator[FleetGroup]:
+        counts, silent = self.table.groups(), frozenset(device.store.presence.silent_collectors())
+        manifests = device.node.groups.joined()
+        self._collectors = {each.group_id: self._collectors_of(each, silent) for each in manifests}
+        for manifest in manifests:
+            yield FleetGroup(
+                manifest.group_id.hex(),
+                device.node.history.profile(manifest.group_id).title,
+                len(manifest.members),
+                *counts.get(manifest.group_id, _NOBODY),
+                self._collectors[manifest.group_id][1],
+            )
+
+    def _collectors_of(
+        self, manifest: GroupManifest, silent: frozenset[DeviceKey]
+    ) -> tuple[object, tuple[GroupCollector, ...]]:
+        before, of = self._collectors.get(manifest.group_id), (manifest.hash, silent)
+        return before if before is not None and before[0] == of else (of, group_collectors(manifest, silent))
 
     def devices(self, asked: Wanted = _EVERYBODY, limit: int | None = None, *, values: bool) -> Iterator[FleetDevice]:
         """Yield up to `limit` devices, with their last values if these are asked for; few are in memory at a time."""
@@ -313,13 +346,6 @@ def _writers(device: Device, newest: NewestReadings) -> dict[str, VaultWriter]:
     from covey.app.telemetry.vault import vault_writers
 
     return vault_writers(device)
-
-
-def _groups(device: Device, table: FleetTable) -> Iterator[FleetGroup]:
-    counts = table.groups()
-    for manifest in device.node.groups.joined():
-        name, title = manifest.group_id.hex(), device.node.history.profile(manifest.group_id).title
-        yield FleetGroup(name, title, len(manifest.members), *counts.get(manifest.group_id, _NOBODY))
 
 
 _NOBODY = GroupCounts(0, 0, 0, 0)

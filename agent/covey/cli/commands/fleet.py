@@ -23,6 +23,7 @@ from covey.app.wording import budget_text, count, size_text
 from covey.cli.device_options import open_device, state_folder
 from covey.cli.grammar import Parser, json_option
 from covey.cli.output.command_view import standing
+from covey.cli.output.group_view import collector_words, relay_words
 from covey.cli.output.live_screen import interval_option, read_interval, watch
 from covey.cli.output.status_view import duration
 from covey.cli.output.terminal import print_json, print_json_with, table_lines
@@ -59,7 +60,7 @@ _DEVICES_HEAD = (
     "link",
     "version",
 )
-_GROUPS_HEAD = ("group", "members", "online", "silent", "with losses", "with waiting messages")
+_GROUPS_HEAD = ("group", "members", "online", "silent", "with losses", "with waiting messages", "collectors")
 _ORDERS_HEAD = ("order", "given", "by", "state", "results", "what")
 _RELEASES_HEAD = ("release", "started", "by", "state", "devices", "what")
 _FILES_HEAD = ("file", "offered", "by", "size", "here", "name")
@@ -231,6 +232,8 @@ def _fleet(listed: _Devices) -> Iterator[str]:
         yield f"{_MARKS[trouble.severity]} {printable(trouble.what)}: {printable(trouble.hint, 1_000)}"
     if len(found.troubles) > _TROUBLES:
         yield f"    and {len(found.troubles) - _TROUBLES} more: --json shows all"
+    if found.relays:
+        yield f"    relay: {relay_words([(each.url, each.state) for each in found.relays])}"
     if len(found.groups) > 1:
         yield ""
         yield from _groups(found.groups)
@@ -265,7 +268,8 @@ def _groups(groups: tuple[FleetGroup, ...]) -> Iterator[str]:
 
 def _group(group: FleetGroup) -> tuple[object, ...]:
     title = printable(group.title, 64) or group.group_id[:8]
-    return title, group.members, group.online, group.silent, group.lost, group.waiting
+    collectors = ", ".join(collector_words(each) for each in group.collectors) or "none"
+    return title, group.members, group.online, group.silent, group.lost, group.waiting, collectors
 
 
 def _order(order: FleetOrder, now_us: int) -> tuple[object, ...]:

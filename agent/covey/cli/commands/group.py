@@ -6,11 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from covey.app.checks.status import own_condition
 from covey.app.device.device import Device
 from covey.app.device.known_labels import namer
 from covey.app.documents import to_json
 from covey.app.groups import groups
 from covey.app.groups.ban_targets import pick_target
+from covey.app.groups.collectors import group_collectors
 from covey.app.groups.groups import MODES, Decided, pick_member
 from covey.app.groups.own import follows, set_fleet
 from covey.app.groups.requests import SyncingGroup, syncing_groups
@@ -20,7 +22,13 @@ from covey.app.wording import count
 from covey.cli.device_options import on_device, open_device
 from covey.cli.grammar import Actions, Parser, group_option, json_option, selector_option
 from covey.cli.output.command_view import lacking
-from covey.cli.output.group_view import group_as_json, show_group, show_members, show_profile
+from covey.cli.output.group_view import (
+    group_as_json,
+    show_group,
+    show_members,
+    show_profile,
+    show_readings_route,
+)
 from covey.cli.output.move_view import show_moves, show_ordered_move
 from covey.cli.output.terminal import confirm, print_fields, print_json, print_table
 from covey.cli.quantities import date_text
@@ -187,7 +195,23 @@ def _show(options: argparse.Namespace) -> None:
         if syncing and not any(each.group_id.hex().startswith(named) for each in device.node.groups.joined()):
             _show_syncing(syncing[0], as_json=options.json)
         else:
-            _show_group(device, device.pick_group(options.group), options)
+            _show_whole(device, device.pick_group(options.group), options)
+
+
+def _show_whole(device: Device, manifest: GroupManifest, options: argparse.Namespace) -> None:
+    """Show a group, and which collectors and relays its readings use."""
+    collectors = group_collectors(manifest, device.store.presence.silent_collectors())
+    relays = [(each.url, each.state) for each in own_condition(device).relays]
+    profile, labels = group_profile(device, manifest), groups.labels_in(device, manifest)
+    votes, taker = groups.votes_in(device, manifest), device.node.groups.collector_of(manifest.group_id)
+    own = "" if taker is None else taker.name
+    if options.json:
+        shown = group_as_json(manifest, profile, labels, votes)
+        routes = [{"url": url, "state": state} for url, state in relays]
+        print_json({**shown, "collectors": to_json(collectors), "own_collector": own or None, "relays": routes})
+    else:
+        show_group(manifest, profile, device.node.identity.signing_public, labels, votes)
+        show_readings_route(collectors, relays, own)
 
 
 def _show_syncing(group: SyncingGroup, *, as_json: bool) -> None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from covey.app.groups.groups import changes_left, few_changes, mode_name
 from covey.app.wording import count
 from covey.cli.output.terminal import print_json, print_table
-from covey.core.ids import DeviceKey, fingerprint, printable
+from covey.core.ids import DeviceKey, fingerprint, labelled_name, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from covey.app.groups.collectors import GroupCollector
     from covey.core.group.device_labels import DeviceLabels
     from covey.core.group.manifest import GroupManifest, Member
     from covey.core.history.bodies import GroupProfile
@@ -51,6 +52,35 @@ def show_group(
         voters = ", ".join(map(labels.named, vote.voters))
         what = f"{vote.action.name.lower().replace('_', ' ')} {labels.named(vote.target)}"
         print(f"vote     {what}: {len(vote.voters)} of {count(vote.needed, 'vote')} so far, by {voters}")
+
+
+def show_readings_route(collectors: Sequence[GroupCollector], relays: Sequence[tuple[str, str]], own: str) -> None:
+    """Print which collectors take a group's readings, and the relays of this device by URL and state.
+
+    `own`: the name of the collector that takes the readings of this device; empty if there is none.
+    """
+    for each in collectors:
+        takes = f"takes the readings of {count(each.members, 'member')}"
+        after = ", ".join(map(printable, each.successors))
+        then = f"{after} would take over" if after else "no other would take over"
+        own_words = "; this device's, too" if each.device == own else ""
+        silent = "; silent" if each.silent else ""
+        print(f"readings {labelled_name(each.device, each.label)} {takes}{own_words}{silent}; {then}")
+    if not collectors:
+        print("readings no collector takes them: covey group profile DEVICE --capability collector")
+    if relays:
+        print(f"relay    {relay_words(relays)}")
+
+
+def collector_words(collector: GroupCollector) -> str:
+    """Return a collector and of how many members it takes the readings."""
+    silent = ", silent" if collector.silent else ""
+    return f"{printable(collector.label) or collector.device} ({collector.members}{silent})"
+
+
+def relay_words(relays: Sequence[tuple[str, str]]) -> str:
+    """Return the relays of this device, by URL and state, in the order in which it tries them."""
+    return ", then ".join(f"{printable(url)} ({printable(state)})" for url, state in relays)
 
 
 def show_profile(manifest: GroupManifest, profile: GroupProfile) -> None:

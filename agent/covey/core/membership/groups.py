@@ -23,6 +23,21 @@ if TYPE_CHECKING:
     from covey.core.records import Records
 
 
+def collectors_for(group: GroupManifest, device: DeviceKey, silent: Collection[DeviceKey] = ()) -> list[Member]:
+    """Return the collectors of a group in the order in which a device tries them; it tries silent ones last.
+
+    Rendezvous hashing over the collectors in the manifest: devices spread, and few move when one more comes.
+    """
+    return sorted(
+        group.with_capability(COLLECTOR),
+        key=lambda member: (
+            member.keys.signing_public not in silent,
+            crypto.digest(b"covey/1 rendez", device + member.keys.signing_public),
+        ),
+        reverse=True,
+    )
+
+
 class Groups:
     """Every group that a device holds, and the address of everybody it may speak to."""
 
@@ -205,18 +220,10 @@ class Groups:
     def collector_of(self, group_id: GroupId, device: DeviceKey | None = None) -> Member | None:
         """Return the collector that the telemetry of a device (this one, if none is named) goes to.
 
-        Rendezvous hashing over the collectors in the manifest: devices spread, and few move when one more comes. This
-        device's own goes past silent ones (`collectors.py`).
+        This device's own goes past silent ones (`collectors.py`).
         """
         silent = self._records.presence.silent_collectors() if device is None else set()
-        return max(
-            self.group(group_id).with_capability(COLLECTOR),
-            key=lambda member: (
-                member.keys.signing_public not in silent,
-                crypto.digest(b"covey/1 rendez", (device or self.own) + member.keys.signing_public),
-            ),
-            default=None,
-        )
+        return next(iter(collectors_for(self.group(group_id), device or self.own, silent)), None)
 
     def collectors(self) -> list[DeviceKey]:
         """Return the collectors that this device's telemetry goes to, itself apart, in the order of its groups."""

@@ -195,7 +195,7 @@ def test_of_several_groups_each_is_counted_those_first_that_are_not_well(
     hub.ok("group", "create")
     lines = [re.split(r" {2,}", each) for each in hub.ok("fleet").splitlines()]
     counted = lines[lines.index([*cmd_fleet._GROUPS_HEAD]) + 1 :][:2]
-    assert ["Orchard", "2", "1", "0", "0", "1"] in counted
+    assert ["Orchard", "2", "1", "0", "0", "1", "none"] in counted
     monkeypatch.setattr(cmd_fleet, "_GROUPS", 1)
     assert "and 1 more groups: --json shows all\n" in hub.ok("fleet")
 
