@@ -82,7 +82,7 @@ def _accounts(folder: Path, broker: Broker) -> list[_Account]:
     keys = [state.create({"relay.url": broker.url}).keys for state in states]
     passwords = broker.add_devices(inbox_name(each.signing_public) for each in keys)
     for state, password in zip(states, passwords, strict=True):
-        state.write_relay_password(password)
+        state.write_relay_password(password, state.identity())
     return [_Account(*each) for each in zip(states, keys, passwords, strict=True)]
 
 
@@ -151,7 +151,7 @@ def _asked(operator: DemoDevice, broker: Broker, accounts: list[_Account]) -> li
     """Ask each by paho, over a connection of its own; return when each answer was there."""
     state = StateFolder.at(operator.state)
     came: list[float] = []
-    password = state.relay_password(state.configuration.config())
+    password = state.relay_password(state.configuration.config(), state.identity())
     client = connected(broker.port, operator.account, password, lambda *_: came.append(time.perf_counter()))
     properties = answers_to(operator.account)
     begin = time.perf_counter()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from broker_conf.mosquitto import Broker
+from covey.adapters.state_folder import StateFolder
 from demo.device import COVEY, Device, Process
 from tests import warm_covey
 from tests.command import covey
@@ -65,6 +66,12 @@ class Gateway(Device):
     def invite(self, joiner: Gateway, *words: str) -> None:
         """Let another gateway join this one's group; this one's agent must be running."""
         joiner.ok("join", "-", feed=self.ok("invite", "--no-wait", *words))
+
+    @property
+    def relay_password(self) -> str:
+        """What lets it into its relay."""
+        folder = StateFolder.at(self.state)
+        return folder.relay_password(folder.configuration.config(), folder.identity())
 
     def counters(self) -> dict[str, int]:
         """Return this device's counters."""

@@ -203,10 +203,15 @@ def test_a_pairing_makes_an_account_for_the_joiner(tmp_path: Path) -> None:
 def test_the_joiner_keeps_its_credential_privately(tmp_path: Path) -> None:
     """A password or a certificate: either is kept privately, used from the next connection on, and wiped in the end."""
     folder = StateFolder.at(tmp_path / "joiner")
-    name = inbox_name(folder.create({}).signing_public)
-    keep_credential(folder, PasswordAuthority(tmp_path / "passwords").mint(name))
-    assert len(folder.relay_password(folder.configuration.config())) == 48
-    keep_credential(folder, FleetCa.create(tmp_path / "ca").mint(name))
+    identity = folder.create({})
+    name = inbox_name(identity.signing_public)
+    password = PasswordAuthority(tmp_path / "passwords").mint(name)
+    keep_credential(folder, password, identity)
+    assert folder.relay_password(folder.configuration.config(), identity) == password
+    assert password not in (folder.path / "relay.password").read_text()
+    bundle = FleetCa.create(tmp_path / "ca").mint(name)
+    keep_credential(folder, bundle, identity)
+    assert bundle[:64] not in (folder.path / "relay.pem").read_text()
     assert folder.configuration.config().relay.client_certificate == "relay.pem"
     assert stat.S_IMODE((folder.path / "relay.pem").stat().st_mode) == 0o600
     folder.wipe()

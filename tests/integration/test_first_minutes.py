@@ -19,6 +19,7 @@ import duckdb
 import pytest
 
 from broker_conf.mosquitto.broker import find_mosquitto, free_port
+from covey.adapters.state_folder import StateFolder
 from demo.device import COVEY, Device
 from tests.integration.cable import cable
 from tests.waiting import wait_until
@@ -141,4 +142,9 @@ def test_a_reading_of_a_second_machine_reaches_the_table(
     assert "warning" not in gateway.log.read_text(), "nothing is amiss"
     assert seconds < _FIRST_READING_S
     secret = "".join(path.read_text() for path in (hub.log, gateway.log))
-    assert (gateway.state / "relay.password").read_text() not in secret
+    assert _relay_password(gateway) not in secret
+
+
+def _relay_password(machine: Machine) -> str:
+    folder = StateFolder.at(machine.state)
+    return folder.relay_password(folder.configuration.config(), folder.identity())

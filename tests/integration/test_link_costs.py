@@ -70,7 +70,7 @@ def test_the_agent_counts_what_a_proxy_carries(new_gateway: Callable[[str], Gate
     collector.ok("group", "create", "--capability", "collector")
     collector.start("collect", "--no-sensors")
     collector.invite(device)
-    password = (device.state / "relay.password").read_text()
+    password = device.relay_password
     device.ok("relay", "set", proxy.url, "--password-file", "-", feed=password)
 
     joined = above_tcp(device)

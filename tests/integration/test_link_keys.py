@@ -27,7 +27,7 @@ def version_waiting(new_relay_client: Callable[..., RelayClient]) -> Look:
     """Look at what the broker keeps for a gateway whose agent is off, and leave it there."""
 
     def look(gateway: Gateway) -> int:
-        password = (gateway.state / "relay.password").read_text().strip()
+        password = gateway.relay_password
         spy = new_relay_client(username=gateway.account, password=password).up()
         version = spy.wait_for(Delivered).payload[1]
         spy.relay.stop()

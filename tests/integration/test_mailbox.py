@@ -242,7 +242,7 @@ def test_a_sleeper_is_woken_in_three_ways_that_learn_no_content(
     shed.kill()
     post.kill()
     post.start("run", "--no-sensors", environment={"SSL_CERT_FILE": str(certificate)})
-    listener = Client(broker, "listener", shed.account, (shed.state / "relay.password").read_text().strip())
+    listener = Client(broker, "listener", shed.account, shed.relay_password)
     assert not listener.subscribe(f"covey/1/wake/{shed.account}").is_failure
     laptop.ok("message", "send", "--text", "secret", "--to", shed.author)
     laptop.ok("mailbox", "hand-over")

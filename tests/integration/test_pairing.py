@@ -17,6 +17,8 @@ import pytest
 
 from broker_conf.mosquitto import Broker
 from covey.adapters.broker.mosquitto_passwords import write_account
+from covey.adapters.keys.relay_credential import accounts
+from covey.adapters.state_folder import StateFolder
 from covey.core.pairing.messages import Offer, Password, Reason, Refusal, from_wire, to_wire
 from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
@@ -468,7 +470,11 @@ def test_a_fleet_ca_gives_certificates(
     assert pi.covey("join", code, *words).returncode == 124
     bundle = pi.state / "relay.pem"
     assert bundle.stat().st_mode & 0o777 == 0o600
-    assert bundle.read_text().count("-----BEGIN ") == 2
+    folder = StateFolder.at(pi.state)
+    [account] = accounts(folder, folder.configuration.config(), folder.identity())
+    assert account.client is not None
+    assert account.client.bundle.count(b"-----BEGIN ") == 2
+    assert b"-----BEGIN " not in bundle.read_bytes()
     assert pi.json("relay")[0]["client_certificate"].endswith("/relay.pem")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.adapters.broker.fleet_ca import FleetCa
 from covey.adapters.keys import systemd_seal
 from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import Device, open_device
@@ -92,6 +93,11 @@ def _secrets(device: Device) -> dict[str, bytes]:
     return found
 
 
+def _made_ca(folder: Path) -> Path:
+    """Make a fleet CA, which is not on the stolen card."""
+    return FleetCa.create(folder / "ca").folder
+
+
 def _codes(device: Device) -> dict[str, bytes]:
     """Return the secrets of open pairing codes."""
     pairings = device.store.pairings.all()
@@ -100,11 +106,16 @@ def _codes(device: Device) -> dict[str, bytes]:
 
 
 def test_a_stolen_card_holds_no_secret(gateway: Gateway, tpm: SoftwareTpm, tmp_path: Path) -> None:
-    gateway.ok("config", "set", "relay.url", "mqtt://localhost:9")
+    passwords = {"password 1": b"of the first relay", "password 2": b"of the second relay"}
+    gateway.ok("relay", "set", "mqtt://localhost:9", "--password-file", "-", feed=passwords["password 1"])
+    gateway.ok("relay", "add", "mqtt://localhost:10", "--password-file", "-", feed=passwords["password 2"])
+    certificate = gateway.ok("broker", "enrol", gateway.author, "--ca", str(_made_ca(tmp_path)))
+    gateway.ok("relay", "add", "mqtt://localhost:11", "--certificate", "-", feed=certificate)
+    passwords["certificate"] = certificate.strip().splitlines()[1].encode()  # of its key
     groups = [gateway.json("group", "create")["group_id"] for _ in range(2)]
     _start(gateway)
     with open_device(StateFolder.at(gateway.state)) as device:
-        secrets = _secrets(device)
+        secrets = _secrets(device) | passwords
         gateway.ok("group", "leave", "--group", groups[1], "--yes")  # leaves free pages
         gateway.start_beside("invite", "--group", groups[0])
         wait_until(lambda: _codes(device), "the code is there")
@@ -113,7 +124,9 @@ def test_a_stolen_card_holds_no_secret(gateway: Gateway, tpm: SoftwareTpm, tmp_p
     stolen = tmp_path / "stolen"
     shutil.copytree(gateway.state, stolen, ignore=shutil.ignore_patterns("wake.pipe"))
     assert (stolen / "state.sqlite-wal").stat().st_size > 0
-    assert {what.split()[0] for what in secrets} == {"signing", "noise", "group", "invite", "code"}
+    assert {what.split()[0] for what in secrets} == {
+        *("signing", "noise", "group", "invite", "code", "password", "certificate")
+    }
     tpm.clear()
     assert {what: holds(stolen, secret) for what, secret in secrets.items() if holds(stolen, secret)} == {}
 

@@ -41,4 +41,4 @@ def test_its_envelopes_go_by_link_until_it_is_killed_and_again_afterwards(
 
 
 def _password(gateway: Gateway) -> str:
-    return (gateway.state / "relay.password").read_text().strip()
+    return gateway.relay_password

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from broker_conf.mosquitto import Broker
+from covey.adapters.keys.relay_credential import accounts
+from covey.adapters.state_folder import StateFolder
 from covey.cli.main import main
 from tests.integration.faulty_proxy import FaultyProxy
 from tests.integration.gateway import Gateway
@@ -165,7 +167,10 @@ def test_relays_are_added_listed_and_removed(tmp_path: Path) -> None:
     kept = gateway.state / "relays" / "b-9000"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o700
     assert stat.S_IMODE((kept / "password").stat().st_mode) == 0o600
-    assert (kept / "password").read_text() == "secret of b"
+    assert "secret of b" not in (kept / "password").read_text()
+    folder = StateFolder.at(gateway.state)
+    found = accounts(folder, folder.configuration.config(), folder.identity())
+    assert [each.password for each in found] == ["secret of a", "secret of b"]
     assert [each["url"] for each in gateway.json("status")["relays"]] == ["mqtt://a", "mqtts://b:9000"]
     assert "relay    mqtts://b:9000: agent not running" in gateway.ok("status")
 

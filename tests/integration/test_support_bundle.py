@@ -68,7 +68,7 @@ def test_secrets_planted_everywhere_stay_out(tmp_path: Path, new_gateway: Callab
     (one.state / "notes").write_text(MARK)
     (one.state / "conf.d").mkdir()
     (one.state / "conf.d" / f"{MARK}.toml").write_text(f"# {MARK}\nlabel = '{MARK}'\n")
-    password = (two.state / "relay.password").read_bytes()
+    password = two.relay_password.encode()
 
     for gateway in (one, two):
         parts = _bundle(gateway, tmp_path / f"{gateway.name[:3]}.tar.gz")

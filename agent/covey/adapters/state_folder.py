@@ -9,7 +9,7 @@
     state.sqlite           everything durable
     state.sqlite-…         its log, lock, marks, reserved space
     state.sqlite.damaged-… a damaged database, after salvage
-    relay.password         the broker's credential, mode 0600
+    relay.password         the broker's credential, mode 0600, wrapped
     relay-ca.pem           the broker's authorities, if an inviter named them
     relays/                credentials for further brokers
     broker/                a relay of this device's own, which `covey relay serve` runs
@@ -51,14 +51,15 @@ from covey.adapters.keys.key_file import (
     mend_secret,
     private_folder,
     read_credential,
-    read_secret,
     read_secret_twice,
     write_secret,
     write_secret_twice,
 )
 from covey.adapters.keys.noise_key_file import NoiseKeyFile
 from covey.adapters.keys.passphrase import find_passphrase
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.keys.vault_key_file import VaultKeyFile
+from covey.adapters.keys.wrapped_file import read_wrapped, write_wrapped
 from covey.adapters.sqlite.file.state_file import StateFile
 from covey.adapters.sqlite.store import SqliteStore
 from covey.adapters.state_path import SYSTEM_STATE, check_holds_device
@@ -158,6 +159,8 @@ ACTION_SOCKET = Path("/run/covey-action.socket")
 """Where systemd listens for it (`covey-action.socket`)."""
 
 _MAXIMUM_PASSWORD_BYTES = 1024
+RELAY_PASSWORD = "relay.password"  # noqa: S105 - a file's name
+"""What the first relay's password is bound to, wherever its file is."""
 _SECRETS = (
     "identity.key",
     "identity.key.copy",
@@ -427,7 +430,7 @@ class StateFolder:
             report(each)
         return store
 
-    def relay_password(self, config: Config) -> str:
+    def relay_password(self, config: Config, identity: Identity) -> str:
         """Read the broker's credential: what systemd hands over, or the file; empty where there is neither."""
         handed_over = read_credential("covey.relay-password", _MAXIMUM_PASSWORD_BYTES)
         if handed_over is not None:
@@ -435,11 +438,16 @@ class StateFolder:
         path = self.path / config.relay.password_file
         if not path.exists():
             return ""
-        return read_secret(path, _MAXIMUM_PASSWORD_BYTES).decode().strip()
+        key = StorageKey.of(identity)
+        password = read_wrapped(path, _MAXIMUM_PASSWORD_BYTES, key, RELAY_PASSWORD)
+        key.wipe()
+        return password.decode().strip()
 
-    def write_relay_password(self, password: str) -> None:
+    def write_relay_password(self, password: str, identity: Identity) -> None:
         """Keep the broker's credential where the configuration says."""
-        write_secret(self.path / self.configuration.config().relay.password_file, password.encode())
+        path, key = self.path / self.configuration.config().relay.password_file, StorageKey.of(identity)
+        write_wrapped(path, password.encode(), key, RELAY_PASSWORD)
+        key.wipe()
 
     @property
     def _wiped_path(self) -> Path:

@@ -19,7 +19,7 @@ def test_a_crash_half_way_changes_nothing(
     folder = StateFolder.at(tmp_path / "state")
     before = folder.create({})
     folder.store(Config(), folder.identity()).close()
-    folder.write_relay_password("secret")
+    folder.write_relay_password("secret", folder.identity())
     removals = iter(range(100))
     remove = getattr(state_folder, "remove_durably")  # noqa: B009 - where it is used
 

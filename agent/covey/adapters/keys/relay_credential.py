@@ -1,7 +1,7 @@
 """A device's relay accounts: addresses, trusted authorities and credentials.
 
 The first relay is [relay]'s. Each of `relay.also` has its own folder in the state folder, `relays/HOST-PORT/` (mode
-0700): `password`, or `relay.pem`, a certificate with its key; and `ca.pem`, the trusted authorities.
+0700): `password`, or `relay.pem`, a certificate with its key, both wrapped; and `ca.pem`, the trusted authorities.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import remove_durably
-from covey.adapters.keys.key_file import private_folder, read_secret, write_secret
-from covey.adapters.mqtt.settings import ClientCertificate, parse_url, tls_context
+from covey.adapters.keys.key_file import private_folder, write_secret
+from covey.adapters.keys.storage_key import StorageKey
+from covey.adapters.keys.wrapped_file import is_wrapped, read_wrapped, write_wrapped
+from covey.adapters.mqtt.settings import MAXIMUM_PEM_BYTES, ClientCertificate, parse_url, tls_context
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from covey.adapters.state_folder import StateFolder
     from covey.config.schema import Config
+    from covey.core.crypto import Identity
 
 BUNDLE_FILE = "relay.pem"
 """A private key and the certificate for it, mode 0600: in the state folder for the first relay."""
@@ -44,7 +47,7 @@ class RelayAccount:
 NO_RELAY_HINT = "on the hub: covey relay serve; for a relay elsewhere: covey relay set mqtts://HOST"
 
 
-def accounts(folder: StateFolder, config: Config) -> list[RelayAccount]:
+def accounts(folder: StateFolder, config: Config, identity: Identity) -> list[RelayAccount]:
     """Return the configured relays, the preferred one first.
 
     Raises:
@@ -53,26 +56,28 @@ def accounts(folder: StateFolder, config: Config) -> list[RelayAccount]:
     relay = config.relay
     if not relay.url:
         raise ConfigurationError("no relay is set", hint=NO_RELAY_HINT)
-    client = None
+    storage_key, client = StorageKey.of(identity), None
     if relay.client_certificate:
         key_file = folder.path / relay.client_key if relay.client_key else None
-        client = ClientCertificate(folder.path / relay.client_certificate, key_file)
+        client = _certificate(folder.path / relay.client_certificate, key_file, storage_key, BUNDLE_FILE)
     ca_file = Path(relay.ca_file) if relay.ca_file else None
-    found = [
-        RelayAccount(place(relay.url), relay.url, folder.relay_password(config), ca_file, client, relay.allow_tls12)
-    ]
+    password = folder.relay_password(config, identity)
+    found = [RelayAccount(place(relay.url), relay.url, password, ca_file, client, relay.allow_tls12)]
     for url in relay.also:
         kept = further_folder(folder, url)
         found.append(
             RelayAccount(
                 place(url),
                 url,
-                _password(kept / _PASSWORD_FILE),
+                _password(kept, storage_key),
                 _if_there(kept / _AUTHORITIES_FILE),
-                ClientCertificate(kept / BUNDLE_FILE) if (kept / BUNDLE_FILE).exists() else None,
+                _certificate(kept / BUNDLE_FILE, None, storage_key, _bound_to(kept, BUNDLE_FILE))
+                if (kept / BUNDLE_FILE).exists()
+                else None,
                 relay.allow_tls12,
             )
         )
+    storage_key.wipe()
     names = [each.name for each in found]
     for name in names:
         if names.count(name) > 1:
@@ -96,7 +101,7 @@ def further_folder(folder: StateFolder, url: str) -> Path:
     return folder.path / _FOLDER / (re.sub("[^a-z0-9.-]", "_", host) + f"-{port}")
 
 
-def keep_further(folder: StateFolder, url: str, credential: str, authorities: str) -> None:
+def keep_further(folder: StateFolder, url: str, credential: str, authorities: str, identity: Identity) -> None:
     """Keep what lets this device into one of `relay.also`; what is empty stays as it was.
 
     Raises:
@@ -108,11 +113,13 @@ def keep_further(folder: StateFolder, url: str, credential: str, authorities: st
     private_folder(kept)
     if authorities:
         write_secret(kept / _AUTHORITIES_FILE, authorities.encode())
+    client = None
     if credential:
         name, other = (BUNDLE_FILE, _PASSWORD_FILE) if is_certificate(credential) else (_PASSWORD_FILE, BUNDLE_FILE)
-        write_secret(kept / name, credential.encode())
+        _write(kept / name, credential, identity, _bound_to(kept, name))
         remove_durably(kept / other)
-    client = ClientCertificate(kept / BUNDLE_FILE) if (kept / BUNDLE_FILE).exists() else None
+        if name == BUNDLE_FILE:
+            client = ClientCertificate(kept / BUNDLE_FILE, None, credential.encode())
     tls_context(_if_there(kept / _AUTHORITIES_FILE), client)
 
 
@@ -129,7 +136,7 @@ def is_certificate(credential: str) -> bool:
     return credential.startswith("-----BEGIN ")
 
 
-def keep_credential(folder: StateFolder, credential: str) -> None:
+def keep_credential(folder: StateFolder, credential: str, identity: Identity) -> None:
     """Keep what an authority has minted for the first relay, and use it from the next connection on.
 
     Raises:
@@ -137,14 +144,34 @@ def keep_credential(folder: StateFolder, credential: str) -> None:
         StorageError: the disk refused.
     """
     if not is_certificate(credential):
-        folder.write_relay_password(credential)
+        folder.write_relay_password(credential, identity)
         return
-    write_secret(folder.path / BUNDLE_FILE, credential.encode())
+    _write(folder.path / BUNDLE_FILE, credential, identity, BUNDLE_FILE)
     folder.configuration.change({"relay.client_certificate": BUNDLE_FILE, "relay.client_key": None})
 
 
-def _password(path: Path) -> str:
-    return read_secret(path, _MAXIMUM_PASSWORD_BYTES).decode().strip() if path.exists() else ""
+def _write(path: Path, credential: str, identity: Identity, name: str) -> None:
+    storage_key = StorageKey.of(identity)
+    write_wrapped(path, credential.encode(), storage_key, name)
+    storage_key.wipe()
+
+
+def _bound_to(kept: Path, name: str) -> str:
+    return f"{kept.name}/{name}"
+
+
+def _certificate(path: Path, key_file: Path | None, storage_key: StorageKey, name: str) -> ClientCertificate:
+    """Return a certificate with its key: the owner's files as they are, our own file unwrapped."""
+    if key_file is not None or not path.exists() or not is_wrapped(path, MAXIMUM_PEM_BYTES):
+        return ClientCertificate(path, key_file)
+    return ClientCertificate(path, None, read_wrapped(path, MAXIMUM_PEM_BYTES, storage_key, name))
+
+
+def _password(kept: Path, storage_key: StorageKey) -> str:
+    path = kept / _PASSWORD_FILE
+    if not path.exists():
+        return ""
+    return read_wrapped(path, _MAXIMUM_PASSWORD_BYTES, storage_key, _bound_to(kept, _PASSWORD_FILE)).decode().strip()
 
 
 def _if_there(path: Path) -> Path | None:

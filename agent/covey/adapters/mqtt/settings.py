@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import os
 import socket
 import ssl
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from covey.errors import ConfigurationError
 if TYPE_CHECKING:
     from pathlib import Path
 
-_MAXIMUM_PEM_BYTES = 64 * 1024
+MAXIMUM_PEM_BYTES = 64 * 1024
 
 PACKET_BYTES_MAX = 1 + 4 + 268_435_455
 """MQTT 5 §2.1.4: the largest packet that a Remaining Length of four bytes can say."""
@@ -168,10 +169,14 @@ def exposes_password(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """Our certificate for a broker that asks: PEM files; without `key_file` the certificate's file has the key."""
+    """Our certificate for a broker that asks: PEM files; without `key_file` the certificate's file has the key.
+
+    `bundle` is the content of a file that is wrapped on the disk: certificate and key.
+    """
 
     certificate_file: Path
     key_file: Path | None = None
+    bundle: bytes = field(default=b"", repr=False)
 
 
 def _resuming() -> type[ssl.SSLSocket]:
@@ -261,8 +266,11 @@ def check_not_ended(connected: ssl.SSLSocket | ssl.SSLObject, now_s: float, earl
 
 def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:
     key_file = client.key_file or client.certificate_file
-    read_secret(key_file, _MAXIMUM_PEM_BYTES)  # whose it is, and who else may read it
+    read_secret(key_file, MAXIMUM_PEM_BYTES)  # whose it is, and who else may read it
     try:
+        if client.bundle:
+            _load_bundle(context, client.bundle)
+            return
         # Without a password a sealed key would be asked for at the terminal, which an agent does not have.
         context.load_cert_chain(client.certificate_file, client.key_file, password="")
     except OSError as error:
@@ -270,6 +278,17 @@ def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:
             f"{client.certificate_file} and {key_file} are not a certificate and its unencrypted private key in PEM",
             hint="'covey broker enrol' makes both",
         ) from error
+
+
+def _load_bundle(context: ssl.SSLContext, bundle: bytes) -> None:
+    """Load a certificate and its key, which OpenSSL takes from a file only: here one in memory."""
+    descriptor = os.memfd_create("covey", os.MFD_CLOEXEC)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(bundle)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
+    finally:
+        os.close(descriptor)
 
 
 def refuses_tls13(error: ssl.SSLError) -> bool:

@@ -50,7 +50,7 @@ CHECKS = (
     Check(relays.duplicate, _STORE),
     Check(relays.budget, _STORE),
     Check(relays.budgets, _STORE),
-    Check(relays.relay, frozenset({"configuration"}), online=True),
+    Check(relays.relay, _STATE, online=True),
     Check(relays.credential, _STORE | {"relay", "secrets"}, online=True),
     Check(relays.acl, frozenset({"credential"}), online=True),
 )

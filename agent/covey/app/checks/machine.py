@@ -64,7 +64,7 @@ def identity(device: Examined) -> Iterator[Seen]:
 def secrets(device: Examined) -> Iterator[Seen]:
     """The other files that hold secrets."""
     relay = device.configuration.config.relay
-    password = device.folder.relay_password(device.configuration.config)
+    password = device.folder.relay_password(device.configuration.config, device.identity)
     if relay.url and not password and not relay.client_certificate:
         yield warning("no password or certificate for the relay", "covey relay set --password-file -")
     if device.folder.vault_key.exists():

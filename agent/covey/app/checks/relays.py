@@ -169,7 +169,7 @@ def relay(device: Examined) -> Iterator[Seen]:
     """Each relay: reachable, and who it says it is, for longer than the longest outage."""
     from covey.adapters.keys.relay_credential import accounts
 
-    for account in accounts(device.folder, device.configuration.config):
+    for account in accounts(device.folder, device.configuration.config, device.identity):
         try:
             yield from _reached(account, device.clock.wall_us())
         except RelayError:
@@ -267,7 +267,7 @@ def acl(device: Examined) -> Iterator[Seen]:
         )
         return
     try:
-        for account in accounts(device.folder, device.configuration.config):
+        for account in accounts(device.folder, device.configuration.config, device.identity):
             for level, line, hint in _openings(account, inbox_name(device.identity.signing_public)):
                 yield level, f"{account.name}: {line}" if device.configuration.config.relay.also else line, hint
     finally:

@@ -81,7 +81,7 @@ def make_relays(
             window=WINDOW if budget is None else budget.deliveries,
             find=other_places(account, config.relay),
         )
-        for account in accounts(folder, config)
+        for account in accounts(folder, config, identity)
     ]
 
 
@@ -127,7 +127,7 @@ def require_relay(device: Device) -> None:
 def lacks_account(device: Device) -> bool:
     """Say whether a device has nothing that lets it into a relay."""
     config = device.config
-    return not (device.folder.relay_password(config) or config.relay.client_certificate)
+    return not (device.folder.relay_password(config, device.node.identity) or config.relay.client_certificate)
 
 
 def has_authority(config: Config) -> bool:

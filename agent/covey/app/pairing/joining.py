@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Protocol
 
 from covey.adapters.journal import report
@@ -411,31 +410,28 @@ def meet(device: Device, meeting: Meeting, terms: Terms, witness: Witness) -> tu
 def _relay_of(device: Device, meeting: Meeting, terms: Terms, *, proved: bool) -> MqttRelay:
     """Return the connection to the rendezvous: by the account that joiners share, or by one's own for this meeting."""
     from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT
-    from covey.adapters.keys.relay_credential import is_certificate
+    from covey.adapters.keys.relay_credential import BUNDLE_FILE, is_certificate
     from covey.adapters.mqtt.relay import MqttRelay
     from covey.adapters.mqtt.settings import ClientCertificate
 
     shared = terms.enrolment_password or meeting.enrolment or ENROLMENT_ACCOUNT
     user_name, credential = meeting.account or (ENROLMENT_ACCOUNT, shared)
-    with NamedTemporaryFile("w", suffix=".pem") as bundle:
-        bundle.write(credential)
-        bundle.flush()
-        certified = is_certificate(credential)
-        return MqttRelay(
-            "relay",
-            meeting.relay_url,
-            user_name,
-            "" if certified else credential,
-            rendezvous_topic(meeting.number, Side.JOINER),
-            ca_file=meeting.ca_file,
-            client=ClientCertificate(Path(bundle.name)) if certified else None,
-            allow_tls12=device.config.relay.allow_tls12,
-            proved=proved,
-            find=(lambda: list(meeting.places)) if meeting.places else None,
-            session_expiry_s=0,
-            retry_s_max=_RETRY_S_MAX,
-            refused_s_min=_REFUSED_S_MIN,
-        )
+    certified = is_certificate(credential)
+    return MqttRelay(
+        "relay",
+        meeting.relay_url,
+        user_name,
+        "" if certified else credential,
+        rendezvous_topic(meeting.number, Side.JOINER),
+        ca_file=meeting.ca_file,
+        client=ClientCertificate(Path(BUNDLE_FILE), None, credential.encode()) if certified else None,
+        allow_tls12=device.config.relay.allow_tls12,
+        proved=proved,
+        find=(lambda: list(meeting.places)) if meeting.places else None,
+        session_expiry_s=0,
+        retry_s_max=_RETRY_S_MAX,
+        refused_s_min=_REFUSED_S_MIN,
+    )
 
 
 def _patience(device: Device, machine: Joiner, witness: Witness, stopping: list[int]) -> Callable[[], bool]:
@@ -491,7 +487,7 @@ def _keep(device: Device, meeting: Meeting, admission: Admission, *, needs: bool
             changes["relay.ca_file"] = str(meeting.ca_file.absolute())
         folder.configuration.change(changes)
         if admission.credential:
-            keep_credential(folder, admission.credential)
+            keep_credential(folder, admission.credential, device.node.identity)
     with device.store.transaction():
         device.node.actions.request_join(admission.invite, own_label(device), device.now())
 

@@ -41,7 +41,8 @@ def used_relays(folder: StateFolder) -> list[UsedRelay]:
     """Return every relay, the first one first."""
     from covey.adapters.keys.relay_credential import accounts
 
-    config, username = folder.configuration.config(), inbox_name(folder.identity().signing_public)
+    config, identity = folder.configuration.config(), folder.identity()
+    username = inbox_name(identity.signing_public)
     return [
         UsedRelay(
             each.url,
@@ -50,7 +51,7 @@ def used_relays(folder: StateFolder) -> list[UsedRelay]:
             str(each.client.certificate_file) if each.client else "",
             str(each.ca_file or ""),
         )
-        for each in (accounts(folder, config) if config.relay.url else [])
+        for each in (accounts(folder, config, identity) if config.relay.url else [])
     ]
 
 
@@ -78,7 +79,7 @@ def change_first(folder: StateFolder, url: str | None, named: NamedAccess) -> No
     """
     from covey.adapters.mqtt.settings import parse_url, tls_context
 
-    folder.identity()
+    identity = folder.identity()
     if url is not None:
         parse_url(url)
     if named.ca_file:
@@ -92,9 +93,9 @@ def change_first(folder: StateFolder, url: str | None, named: NamedAccess) -> No
     if bundle is not None:
         from covey.adapters.keys.relay_credential import keep_credential
 
-        keep_credential(folder, bundle)
+        keep_credential(folder, bundle, identity)
     if password is not None:
-        folder.write_relay_password(password)
+        folder.write_relay_password(password, identity)
 
 
 def _certificate_settings(named: NamedAccess) -> dict[str, str]:
@@ -152,7 +153,7 @@ def add_relay(folder: StateFolder, url: str, named: NamedAccess) -> None:
     if named.ca_file is not None:
         tls_context(Path(named.ca_file))
     authorities = named.read(named.ca_file) if named.ca_file is not None else ""
-    keep_further(folder, url, credential, authorities)
+    keep_further(folder, url, credential, authorities, folder.identity())
     folder.configuration.change({"relay.also": (*also, url)})
 
 

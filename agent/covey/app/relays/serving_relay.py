@@ -75,9 +75,10 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
     folder.configuration.change(
         {"relay.url": url, "relay.ca_file": str(place.ca_file), "broker.password_file": _PASSWORDS}
     )
-    own = inbox_name(folder.identity().signing_public)
-    if f"{own}:" not in place.password_file.read_text() or not folder.relay_password(folder.configuration.config()):
-        folder.write_relay_password(PasswordAuthority(place.password_file).mint(own, by_hand=True))
+    identity, config = folder.identity(), folder.configuration.config()
+    own = inbox_name(identity.signing_public)
+    if f"{own}:" not in place.password_file.read_text() or not folder.relay_password(config, identity):
+        folder.write_relay_password(PasswordAuthority(place.password_file).mint(own, by_hand=True), identity)
     return ServedRelay(url, str(place.ca_file), own)
 
 

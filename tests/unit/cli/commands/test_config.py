@@ -139,17 +139,21 @@ def test_a_password_from_the_service_manager(alone: Here, tmp_path: Path, monkey
     (credentials / "covey.relay-password").write_text("from systemd\n")
     folder = StateFolder.at(alone.state)
     alone.ok("relay", "set", "--password-file", "-", feed="from file")
-    assert folder.relay_password(folder.configuration.config()) == "from file"
+    assert folder.relay_password(folder.configuration.config(), folder.identity()) == "from file"
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credentials))
-    assert folder.relay_password(folder.configuration.config()) == "from systemd"
+    assert folder.relay_password(folder.configuration.config(), folder.identity()) == "from systemd"
     (credentials / "covey.relay-password").unlink()
-    assert folder.relay_password(folder.configuration.config()) == "from file"
+    assert folder.relay_password(folder.configuration.config(), folder.identity()) == "from file"
 
 
 def test_a_password_goes_where_the_configuration_says(alone: Here, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     alone.ok("config", "set", "relay.password_file", str(elsewhere))
     alone.ok("relay", "set", "mqtt://127.0.0.1", "--password-file", "-", feed="kept")
-    assert elsewhere.read_text() == "kept"
+    folder = StateFolder.at(alone.state)
+    assert "kept" not in elsewhere.read_text()
+    assert folder.relay_password(folder.configuration.config(), folder.identity()) == "kept"
+    elsewhere.write_text("as its owner wrote it\n")
+    assert folder.relay_password(folder.configuration.config(), folder.identity()) == "as its owner wrote it"
     assert elsewhere.stat().st_mode & 0o777 == 0o600
     assert alone.json("relay")[0]["password"] == "set"
