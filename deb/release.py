@@ -88,7 +88,10 @@ def build_python(output: Path) -> None:
 
     def run(tree: Path, what: str) -> str:
         words = [sys.executable, "-c", _BUILD, what, str(output)]
-        done = subprocess.run(words, cwd=tree, env=environment, check=True, capture_output=True, text=True)
+        done = subprocess.run(words, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(done.stderr, file=sys.stderr)
+            done.check_returncode()
         return done.stdout.split()[-1]
 
     with TemporaryDirectory(prefix="covey-wheel-") as folder:

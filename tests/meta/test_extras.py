@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,8 +24,12 @@ def _extras() -> set[str]:
 
 def _chosen(name: str) -> set[str]:
     """Return the extras that a constant of `./dev` names, itself or by another constant."""
-    (words,) = re.findall(rf"^readonly {name}=(\S+)", (ROOT / "dev").read_text(encoding="utf-8"), re.MULTILINE)
+    (words,) = re.findall(rf"^readonly {name}=(\S+)", _dev(), re.MULTILINE)
     return {extra for word in words.split(",") for extra in (_chosen(word[1:]) if word[0] == "$" else [word])}
+
+
+def _dev() -> str:
+    return (ROOT / "dev").read_text(encoding="utf-8")
 
 
 def _texts() -> Iterator[tuple[Path, str]]:
@@ -60,15 +65,22 @@ def test_the_tests_of_the_core_install_neither_tables_nor_java() -> None:
 
 def test_dev_deb_installs_what_the_package_carries() -> None:
     """In a tree that has nothing else, as somebody has it who only builds the package."""
-    (words,) = re.findall(r"set_up_python (\S+).*\n\s+exec \S+ -m deb", (ROOT / "dev").read_text(encoding="utf-8"))
+    (words,) = re.findall(r"set_up_python (\S+).*\n\s+exec \S+ -m deb", _dev())
     asked = requirements()
     assert {*CARRIED} <= {each.name for extra in [*words.split(","), ""] for each in asked[extra]}
 
 
+def test_dev_release_installs_what_builds_the_wheel() -> None:
+    """In a new clone: the setuptools that Python brings may be older, or missing."""
+    (words,) = re.findall(r"^image \| release\)\n.*\n\s+set_up_python (\S+)", _dev(), re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    installed = {str(each) for extra in words.split(",") for each in requirements()[extra]}
+    assert {*project["build-system"]["requires"]} <= installed
+
+
 def test_dev_test_names_files_that_are_there() -> None:
     """pytest runs none of a part's tests where one of its files is missing."""
-    text = (ROOT / "dev").read_text(encoding="utf-8")
-    (names,) = re.findall(r"for file in (.*); do\n\s+own_spark", text)
+    (names,) = re.findall(r"for file in (.*); do\n\s+own_spark", _dev())
     assert not [name for name in names.split() if not (ROOT / f"tests/spark/test_{name}.py").exists()]
 
 
