@@ -125,14 +125,14 @@ def packed_layers(image: Path) -> dict[str, bytes]:
     return layers
 
 
-def unpack(folder: Path, architecture: str) -> Path:
-    """Unpack Debian's packages and Covey's own into a root, and return it; `PACKAGE_LIST` names them."""
+def unpack(folder: Path, architecture: str, suite: str = SUITE) -> Path:
+    """Unpack packages of a suite of Debian and Covey's own into a root, and return it; `PACKAGE_LIST` names them."""
     root = folder / "root"
     for name in ("usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "tmp", "var/tmp", _RUN, _STATE):
         (root / name).mkdir(parents=True)
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / name).symlink_to(f"usr/{name}")
-    packages = _fetch(folder / "apt", architecture)
+    packages = _fetch(folder / "apt", architecture, suite)
     for package in (*packages, build(folder, tree_version())):
         with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as content:
             options = ["--keep-directory-symlink", "--no-same-owner", "--no-same-permissions"]
@@ -160,15 +160,15 @@ def _identity(package: Path) -> dict[str, str]:
     return dict(sorted(line.split(": ", 1) for line in said.stdout.splitlines()))
 
 
-def _fetch(folder: Path, architecture: str) -> list[Path]:
+def _fetch(folder: Path, architecture: str, suite: str) -> list[Path]:
     """Have apt fetch the packages of an architecture and what they depend on, apart from this machine's own."""
     for name in ("state/lists/partial", "cache/archives/partial", "etc"):
         (folder / name).mkdir(parents=True)
     (folder / "status").touch()
     mirror = os.environ.get("DEBIAN_MIRROR", _MIRROR)
     security = os.environ.get("DEBIAN_SECURITY_MIRROR", _SECURITY)
-    lines = ((mirror, SUITE), (mirror, f"{SUITE}-updates"), (security, f"{SUITE}-security"))
-    sources = "".join(f"deb [signed-by={_KEYS}] {where} {suite} main\n" for where, suite in lines)
+    lines = ((mirror, suite), (mirror, f"{suite}-updates"), (security, f"{suite}-security"))
+    sources = "".join(f"deb [signed-by={_KEYS}] {where} {name} main\n" for where, name in lines)
     (folder / "etc/sources.list").write_text(sources)
     settings = {
         "APT::Architecture": architecture,

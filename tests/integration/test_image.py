@@ -30,6 +30,7 @@ from demo.device import COVEY, Device
 from tests.house_api import TOKEN
 from tests.integration.add_on_machine import SUPERVISOR, AddOn, Supervisor, in_own_network, own_network_missing
 from tests.integration.debian_root import need
+from tests.proof import begins
 from tests.waiting import GUARD_S, wait_until
 
 pytestmark = pytest.mark.processes
@@ -134,6 +135,29 @@ def test_the_programs_run_as_the_images_user(layers: dict[str, bytes], tmp_path:
     certificates = "import ssl; print(len(ssl.create_default_context().get_ca_certs()))"
     assert int(run("/usr/bin/python3", "-I", "-c", certificates)) > 100
     assert json.loads((root / PACKAGE_LIST).read_text())
+
+
+@pytest.mark.proof
+def test_the_package_runs_with_the_packages_of_debian_13(tmp_path: Path) -> None:
+    need(None if os.geteuid() == 0 else "chroot needs root")
+    begins()
+    root = unpack(tmp_path, "amd64", "trixie")
+    state = root / "var/lib/covey"
+    shutil.chown(state, 64_646, 64_646)
+    state.chmod(0o700)
+    found = {}
+    for words in (("init", "--label", "hub"), ("group", "create"), ("status", "--json"), ("check",)):
+        found[words[0]] = subprocess.run(
+            ["chroot", "--userspec=64646:64646", str(root), "/usr/bin/covey", *words],
+            env={"PATH": "/usr/sbin:/usr/bin", "COVEY_STATE": "/var/lib/covey", "LANG": "C.UTF-8"},
+            capture_output=True,
+            text=True,
+            timeout=GUARD_S,
+            check=False,
+        )
+    assert found["init"].returncode == found["group"].returncode == 0, found
+    assert json.loads(found["status"].stdout)["label"] == "hub", found
+    assert "Python 3.13" in found["check"].stdout
 
 
 def test_the_bill_of_materials_names_what_is_in_the_image(image: Path) -> None:
