@@ -93,6 +93,20 @@ class WarmCovey:
         self.send_signal(signal.SIGKILL)
 
 
+class WarmDialogue(WarmCovey):
+    """A running command, what a test says to it, and what it prints."""
+
+    def __init__(self, words: Sequence[str], errors: IO[bytes], environment: Mapping[str, str] | None = None) -> None:
+        """Start it in this process's folder, with its errors in a file."""
+        theirs_in, ours_in = os.pipe()
+        ours_out, theirs_out = os.pipe()
+        self.stdin: IO[str] = open(ours_in, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - as long as the command
+        self.stdout: IO[str] = open(ours_out, encoding="utf-8")  # noqa: PTH123, SIM115
+        with open(theirs_in, "rb") as source, open(theirs_out, "wb") as output:  # noqa: PTH123 - they are numbers
+            streams = (source, output, errors)
+            super().__init__(words, streams, os.environ if environment is None else environment, Path.cwd())
+
+
 def run(
     words: Sequence[str],
     feed: str | bytes = "",

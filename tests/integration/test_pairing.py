@@ -24,7 +24,7 @@ from tests.integration.certificates import make_certificate
 from tests.integration.gateway import Gateway
 from tests.integration.mqtt_client import Client
 from tests.waiting import GUARD_S, wait_until
-from tests.warm_covey import COVEY
+from tests.warm_covey import WarmDialogue
 
 pytestmark = pytest.mark.broker
 
@@ -32,18 +32,16 @@ pytestmark = pytest.mark.broker
 class Process:
     """A command that goes on, and the JSON documents that it prints."""
 
-    def __init__(
-        self, gateway: Gateway, *words: str, stdin: int = subprocess.PIPE, program: Sequence[str] = COVEY
-    ) -> None:
+    def __init__(self, gateway: Gateway, *words: str, program: Sequence[str] | None = None) -> None:
         self.errors = gateway.state.with_suffix(f".{words[0]}.err")
-        with self.errors.open("w") as errors:
-            self.process = subprocess.Popen(
-                [*program, words[0], "--state", str(gateway.state), *words[1:], "--json"],
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
+        words = (words[0], "--state", str(gateway.state), *words[1:], "--json")
+        self.process: WarmDialogue | subprocess.Popen[str]
+        with self.errors.open("wb") as errors:
+            if program is None:
+                self.process = WarmDialogue(words, errors)
+            else:
+                pipe = subprocess.PIPE
+                self.process = subprocess.Popen([*program, *words], stdin=pipe, stdout=pipe, stderr=errors, text=True)
 
     def document(self) -> Any:
         """Return the next document."""
@@ -73,7 +71,7 @@ def start() -> Iterator[Callable[..., Process]]:
     """Start commands that are killed at the end."""
     made: list[Process] = []
 
-    def make(gateway: Gateway, *words: str, program: Sequence[str] = COVEY) -> Process:
+    def make(gateway: Gateway, *words: str, program: Sequence[str] | None = None) -> Process:
         made.append(Process(gateway, *words, program=program))
         return made[-1]
 

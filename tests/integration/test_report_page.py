@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from covey.core.ids import key_text
 from covey_ingest.queries.report import make_report
 from covey_ingest.queries.report_html import html
-from demo.device import COVEY
+from tests import warm_covey
 from tests.browser import is_readable
 from tests.fleet import identity
 from tests.integration.gateway import Gateway
@@ -54,10 +53,10 @@ def test_the_device_here_says_what_others_are_called(tmp_path: Path) -> None:
     hub.ok("group", "create")
     keys = key_text("sign", bytes.fromhex(AWAKE)), key_text("noise", identity("pump").noise_public)
     hub.ok("group", "add", *keys, "--label", "pump")
-    words = [*COVEY, "tables", "report", str(tables), "--since", "all"]
+    words = ["tables", "report", str(tables), "--since", "all"]
     here = {**os.environ, "COVEY_STATE": str(hub.state)}
-    known = subprocess.run(words, env=here, capture_output=True, text=True, check=False)
+    known = warm_covey.run(words, environment=here)
     assert (known.returncode, "aaaaaaaa pump" in known.stdout) == (0, True), known
     nobody = {**os.environ, "COVEY_STATE": str(tmp_path / "nowhere")}
-    unknown = subprocess.run(words, env=nobody, capture_output=True, text=True, check=False)
+    unknown = warm_covey.run(words, environment=nobody)
     assert (unknown.returncode, "pump" in unknown.stdout) == (0, False), unknown

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +14,7 @@ from tests.integration.gateway import Gateway
 from tests.integration.landed import landed
 from tests.integration.second import Second
 from tests.waiting import GUARD_S, wait_until
+from tests.warm_covey import WarmDialogue
 
 pytestmark = pytest.mark.broker
 
@@ -42,8 +41,12 @@ def fresh(tmp_path: Path) -> Iterator[Second]:
     device.end()
 
 
-def _documents(output: IO[str] | None) -> Iterator[Any]:
-    assert output is not None
+def _inviting(barn: Gateway, *words: str) -> WarmDialogue:
+    with barn.state.with_suffix(".err").open("wb") as errors:
+        return WarmDialogue(["invite", "--state", str(barn.state), "--json", *words], errors)
+
+
+def _documents(output: IO[str]) -> Iterator[Any]:
     for line in output:
         yield json.loads(line)
 
@@ -51,13 +54,7 @@ def _documents(output: IO[str] | None) -> Iterator[Any]:
 def test_it_joins_by_a_code_and_delivers_with_the_account_that_it_was_given(
     broker: Broker, barn: Gateway, fresh: Second
 ) -> None:
-    inviting = subprocess.Popen(
-        [sys.executable, "-m", "covey.cli.main", "invite", "--state", str(barn.state), "--json"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert inviting.stdin is not None
+    inviting = _inviting(barn)
     try:
         said = _documents(inviting.stdout)
         fresh.start(
@@ -91,11 +88,7 @@ def test_it_joins_by_a_uri_without_an_account(barn: Gateway, fresh: Second) -> N
 
 
 def test_a_wrong_code_ends_with_its_name(broker: Broker, barn: Gateway, fresh: Second) -> None:
-    inviting = subprocess.Popen(
-        [sys.executable, "-m", "covey.cli.main", "invite", "--state", str(barn.state), "--json", "--yes"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    inviting = _inviting(barn, "--yes")
     try:
         number, first, second, third, *password = next(_documents(inviting.stdout))["code"].split("-")
         wrong = "-".join([number, first, second, "zoo" if third != "zoo" else "zone", *password])

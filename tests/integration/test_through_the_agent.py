@@ -23,6 +23,7 @@ from covey.cli.commands import status as cmd_status
 from covey.cli.main import main
 from covey.client import Client
 from covey.errors import AgentUnreachableError, LocalError, ReadingError
+from tests import warm_covey
 from tests.integration.gateway import Gateway
 from tests.waiting import GUARD_S, wait_until
 from tests.warm_covey import COVEY
@@ -44,15 +45,7 @@ class Guest:
 
     def covey(self, *words: str, feed: str = "") -> subprocess.CompletedProcess[str]:
         """Run one command without naming a state."""
-        return subprocess.run(
-            [*COVEY, *words],
-            input=feed,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=GUARD_S,
-            check=False,
-        )
+        return warm_covey.run(words, feed, self._environment)
 
     def ok(self, *words: str, feed: str = "") -> str:
         """Run one command that must succeed; return what it printed."""
