@@ -136,7 +136,7 @@ def _build(total: int) -> tuple[VaultKey, _Memory, bytes]:
     folded: list[SegmentRange] = []
     for first in range(0, total - VAULT_RANGE_SEGMENTS, VAULT_RANGE_SEGMENTS):
         part = tuple(entries[first : first + VAULT_RANGE_SEGMENTS])
-        named, content = seal_range(key, collector.signing_public, part, rng.randbytes(24))
+        named, content = seal_range(key, collector.signing_public, part)
         store.objects[range_key(key.vault_id, node, named)] = content
         folded.append(named)
     listed = tuple(entries[len(folded) * VAULT_RANGE_SEGMENTS :])

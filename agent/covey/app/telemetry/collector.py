@@ -416,6 +416,6 @@ class Collector:
             return None
         entries = manifest.segments[:VAULT_RANGE_SEGMENTS]
         own = self._vault.identity.signing_public
-        named, content = documents.seal_range(key, own, entries, self._rng(NONCE_BYTES))
+        named, content = documents.seal_range(key, own, entries)
         self._objects.put(documents.range_key(key.vault_id, self._vault.node, named), content)
         return named

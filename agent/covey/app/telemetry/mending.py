@@ -12,7 +12,8 @@ a folder, a few MiB in each look, the newest segments more often than the others
        erased from the vault is not asked for again. Orders, manifests and profiles land once more.
     4. Each segment is asked for once: the positions that were are kept in a condition, in the commit that takes the
        messages back. A segment that is whole again leaves it.
-    5. A store that cannot be read, and one without the manifest, says nothing about its segments.
+    5. A damaged list of older segments that no mirror has is made again from these segments (`remade_range`).
+    6. A store that cannot be read, and one without the manifest, says nothing about its segments.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from covey.app.telemetry.collector import Collector
+from covey.app.telemetry.remade_range import RemadeRange
 from covey.app.wording import count
 from covey.core.ids import DeviceKey, Incarnation, VaultId, device_name, labelled_name
 from covey.core.node import Node
@@ -67,6 +69,7 @@ class VaultMending:
         self._due_us: int | None = None
         self._newest = _Rounds(_newest)
         self._all = _Rounds(self._listed)
+        self._remade: tuple[RemadeRange, Iterator[int]] | None = None
         self._damaged = _positions(store.conditions.values().get(DAMAGED_CONDITION, ("", 0))[0])
 
     def turn(self, node: Node, now: Now) -> int | None:
@@ -101,6 +104,7 @@ class VaultMending:
             while left > 0 and (listed := rounds.next(manifest)) is not None:
                 left -= listed.size
                 self._check(listed, node, now)
+        self._remake(manifest, node, now)
 
     def _check(self, listed: Listed, node: Node, now: Now) -> None:
         key, objects = self._key(listed), self._vault.objects
@@ -121,7 +125,39 @@ class VaultMending:
                         self._store.counters.count("restored_segments")
                     self._report("notice", f"{_named(listed)} was damaged; it was restored from {name}")
                     return
-        self._take_back(listed, manifest, node, now)
+        if not isinstance(listed, SegmentRange):
+            self._take_back(listed, manifest, node, now)
+        elif self._remade is None and self._is_news(listed):
+            made = RemadeRange(self._vault.keys.ring(), manifest.signing_public, objects, listed)
+            self._remade = made, made.steps()
+
+    def _remake(self, manifest: VaultManifest, node: Node, now: Now) -> None:
+        """Go on with making a damaged range again (rule 5)."""
+        if self._remade is None:
+            return
+        made, steps = self._remade
+        left = VAULT_LOOK_BYTES // 2
+        try:
+            for size in steps:
+                left -= size
+                if left <= 0:
+                    return
+        except StorageError:  # a later look begins anew
+            self._remade = None
+            raise
+        self._remade = None
+        if not self._lists(manifest, made.named):
+            return
+        if made.content is None:
+            self._take_back(made.named, manifest, node, now)
+            return
+        self._vault.objects.put(self._key(made.named), made.content)
+        with self._store.transaction():
+            self._store.counters.count("restored_segments")
+        self._report("notice", f"{_named(made.named)} was damaged; it was made again from these")
+
+    def _is_news(self, listed: Listed) -> bool:
+        return self._damaged.including([(listed.first, _last(listed))]) != self._damaged
 
     def _take_back(self, listed: Listed, manifest: VaultManifest, node: Node, now: Now) -> None:
         """Take the messages of a damaged segment as not received (rules 2 to 4)."""

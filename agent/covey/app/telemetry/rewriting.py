@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.app.telemetry.node_vault import NodeVault
-from covey.core.crypto import NONCE_BYTES
 from covey.core.ids import DeviceKey, VaultId
 from covey.core.vault import documents, merging
 from covey.core.vault.documents import Erasure, SegmentEntry, SegmentRange, Tombstone, VaultManifest
@@ -146,7 +145,7 @@ class NodeRewriting:
     def _named(self, key: VaultKey, each: SegmentRange | Group) -> SegmentRange:
         if isinstance(each, SegmentRange):
             return each
-        named, content = documents.seal_range(key, self.public, each, self._rng(NONCE_BYTES))
+        named, content = documents.seal_range(key, self.public, each)
         self.vault.objects.put(documents.range_key(self.vault_id, self.vault.node, named), content)
         return named
 

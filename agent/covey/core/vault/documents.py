@@ -55,7 +55,7 @@ from covey.core.vault.entries import (
     tombstone_key,
 )
 from covey.core.vault.keys import VaultKey
-from covey.core.vault.sealing import open_object, seal_object
+from covey.core.vault.sealing import content_nonce, open_object, seal_object
 from covey.core.vault.segments import is_segment, open_parts, open_segment, open_whole, seal_segment
 from covey.core.wire import cbor
 from covey.errors import (
@@ -270,12 +270,17 @@ def _check_run(entries: tuple[SegmentEntry, ...], expected: int) -> None:
 
 
 def seal_range(
-    key: VaultKey, signing_public: DeviceKey, entries: tuple[SegmentEntry, ...], nonce: bytes
+    key: VaultKey, signing_public: DeviceKey, entries: tuple[SegmentEntry, ...], nonce: bytes | None = None
 ) -> tuple[SegmentRange, bytes]:
-    """Return the range that names these contiguous segments, and its object's content."""
+    """Return the range that names these contiguous segments, and its object's content.
+
+    Without a nonce, the same segments give the same bytes: so the range can be made again from them, and compared with
+    what a manifest names.
+    """
     first, last = entries[0].first, entries[-1].number
     binding = _range_binding(key.vault_id, node_id(signing_public), first, last)
-    content = seal_object(_RANGE_MAGIC, key, binding, nonce, cbor.encode([entry.to_wire() for entry in entries]))
+    plaintext = cbor.encode([entry.to_wire() for entry in entries])
+    content = seal_object(_RANGE_MAGIC, key, binding, nonce or content_nonce(key, binding, plaintext), plaintext)
     return SegmentRange(first, last, crypto.digest(b"covey/1 range", content), len(content)), content
 
 

@@ -36,6 +36,7 @@ THINNED = Incarnation(b"\xff" * 8)
 """...and in that of a thinned one: it covers positions of which some may be empty."""
 
 _POSITION = re.compile("[0-9a-f]{16}")
+_POSITIONED = re.compile("[0-9a-f]{16}(-[0-9a-f]{16}){1,2}")
 _PLAIN_NAME = 16 + 1 + 2 * INCARNATION_BYTES
 
 
@@ -247,6 +248,17 @@ def last_of_segment_key(key: str) -> int:
     numbers = [int(each, 16) for each in name.split("-") if _POSITION.fullmatch(each)]
     plain = len(name) == _PLAIN_NAME
     return (numbers[0] if plain else numbers[1]) if kind == "hxseg" and len(numbers) > 1 else MAXIMUM_COUNTER
+
+
+def positions_of_segment_key(key: str) -> tuple[int, int, Incarnation | None] | None:
+    """Return the first and last position that a segment's key names; of a plain segment the incarnation, too."""
+    name, _, kind = key.rpartition("/")[2].partition(".")
+    if kind != "hxseg" or not _POSITIONED.fullmatch(name):
+        return None
+    first = int(name[:16], 16)
+    if len(name) == _PLAIN_NAME:
+        return first, first, Incarnation(bytes.fromhex(name[17:]))
+    return first, int(name[17:33], 16), None
 
 
 def segment_key(vault_id: VaultId, node: NodeId, number: int, incarnation: Incarnation) -> str:

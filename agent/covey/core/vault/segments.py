@@ -28,6 +28,7 @@ from covey.limits.message import MAXIMUM_CBOR_ITEMS, MAXIMUM_MESSAGE_BYTES
 from covey.limits.vault import (
     MAXIMUM_ERASED_RANGES,
     MAXIMUM_SEGMENT_BYTES,
+    MAXIMUM_SEGMENT_PARTS,
     MAXIMUM_SEGMENT_RECORDS,
 )
 
@@ -136,6 +137,24 @@ def entry_of(
     entry = SegmentEntry(number, incarnation, crypto.digest(b"covey/1 segment", content), len(content), 0, 0)
     (part,) = _read_plain(entry, value)
     return replace(entry, created_at_us=part.created_at_us, records=len(part.records))
+
+
+def merged_entry_of(key: VaultKey, signing_public: DeviceKey, span: tuple[int, int], content: bytes) -> SegmentEntry:
+    """Return the entry of a segment as `seal_merged` made it, from its content.
+
+    Raises:
+        RemoteError: it is not that segment, or not whole; or it is a hole or a thinned one, which do not say all.
+    """
+    first, last = span
+    hashed = crypto.digest(b"covey/1 segment", content)
+    entry = SegmentEntry(last, MERGED, hashed, len(content), 0, 0, last - first + 1)
+    if not 1 < entry.covers <= MAXIMUM_SEGMENT_PARTS:
+        raise MalformedError("merged segment: it covers impossible positions")
+    binding = _binding(key.vault_id, node_id(signing_public), entry)
+    plaintext = open_object(SEGMENT_MAGIC, key, binding, content, MAXIMUM_SEGMENT_BYTES)
+    parts = _read_merged(entry, cbor.decode_growing(plaintext, MAXIMUM_SEGMENT_BYTES, MAXIMUM_CBOR_ITEMS))
+    created_at_us, records = max(part.created_at_us for part in parts), sum(len(part.records) for part in parts)
+    return replace(entry, created_at_us=created_at_us, records=records)
 
 
 def seal_merged(key: VaultKey, signing_public: DeviceKey, parts: Sequence[SegmentPart]) -> tuple[SegmentEntry, bytes]:

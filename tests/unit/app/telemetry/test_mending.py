@@ -16,6 +16,7 @@ from covey.core.vault import documents
 from covey.core.vault.erasing import ErasureDue
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.landing import DAMAGED_CONDITION
+from covey.core.vault.reading import VaultReader
 from covey.core.wire.message import Loss, LossReason, MessageType, read_message
 from covey.errors import StorageError
 from covey.limits.vault import VAULT_LOOK_US
@@ -223,15 +224,73 @@ def test_what_another_process_has_merged_is_no_damage(site: Site) -> None:
     assert _telemetry(site) == before, "of a merged segment, too"
 
 
-def test_a_damaged_list_of_older_segments_comes_from_a_copy(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def folding(site: Site, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Five segments, of which the first two are in a list; return its key."""
     monkeypatch.setattr("covey.app.telemetry.collector.VAULT_RANGE_SEGMENTS", 2)
     _keep(site, b"one", b"two", b"three", b"four", b"five")
     [key] = [each for each in site.objects.content if each.endswith(".hxrange")]
+    return key
+
+
+@pytest.mark.parametrize("how", [*DAMAGES, "lost"])
+def test_a_damaged_list_of_older_segments_is_made_again_from_these(site: Site, folding: str, how: str) -> None:
+    good, before = site.objects.content[folding], site.landed_telemetry()
+    if how == "lost":
+        del site.objects.content[folding]
+    else:
+        site.objects.content[folding] = DAMAGES[how](good)
+    _settle(site, _mending(site))
+    assert site.objects.content[folding] == good
+    assert site.landed_telemetry() == before
+    assert _condition(site) == ""
+    assert "made again from these" in site.said[-1]
+
+
+def test_a_list_of_merged_segments_is_made_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What merging replaced still lies there."""
+    _keep(site, *(b"%d" % number for number in range(8)))
+    monkeypatch.setattr("covey.core.vault.merging.VAULT_RANGE_SEGMENTS", 2)
+    node = NodeVault(site.gate.identity, site.keys(), site.gate.store, site.objects, site.gate.rng)
+    now_us = site.gate.now.wall_us
+    Compactor(node, site.gate.store, site.gate.rng).compact(700, now_us, 7 * 86_400_000_000, now_us, lambda *_: None)
+    _keep(site, b"the collector hears of it")
+    manifest = site.manifest()
+    assert manifest is not None
+    assert manifest.ranges
+    key = documents.range_key(KEY.vault_id, node_id(site.gate.key), manifest.ranges[0])
+    opened = VaultReader(site.objects, site.ring).range_entries(node_id(site.gate.key).hex(), manifest.ranges[0])
+    assert isinstance(opened, tuple)
+    assert max(entry.covers for entry in opened) > 1
+    good = site.objects.content.pop(key)
+    _settle(site, _mending(site))
+    assert site.objects.content[key] == good
+    assert _condition(site) == ""
+
+
+def test_a_store_that_shows_other_segments_gets_no_other_list(site: Site, folding: str) -> None:
+    segments = sorted(each for each in site.objects.content if each.endswith(".hxseg"))
+    del site.objects.content[folding]
+    site.objects.content[segments[0]], site.objects.content[segments[1]] = (
+        site.objects.content[segments[1]],
+        site.objects.content[segments[0]],
+    )
+    _settle(site, _mending(site))
+    assert folding not in site.objects.content
+    assert _condition(site) == "1-2"
+    assert "list of the segments 1 to 2 is damaged" in " ".join(site.said)
+
+
+def test_a_damaged_list_of_older_segments_comes_from_a_copy(site: Site, folding: str) -> None:
+    """One of its segments is damaged as well."""
     copy = Objects()
     copy.content = dict(site.objects.content)
-    site.objects.content[key] = site.objects.content[key][:-1]
+    first = min(each for each in site.objects.content if each.endswith(".hxseg"))
+    site.objects.content[folding] = site.objects.content[folding][:-1]
+    site.objects.content[first] = b""
     _settle(site, _mending(site))
     assert _condition(site) == "1-2"
     _settle(site, _mending(site, ("copy", lambda: copy)))
-    assert site.objects.content[key] == copy.content[key]
+    assert site.objects.content[folding] == copy.content[folding]
+    assert site.objects.content[first] == copy.content[first]
     assert _condition(site) == ""
