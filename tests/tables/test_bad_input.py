@@ -51,11 +51,13 @@ def test_tables_of_another_fleet(collector: Collector, tmp_path: Path, capsys: p
 
 
 def test_tables_of_a_later_version(collector: Collector, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mark = tmp_path / "tables" / "covey.json"
+    mark, copies = tmp_path / "tables" / "covey.json", tmp_path / "tables" / "copies" / "tables"
     before = mark.read_bytes()
     mark.write_text(json.dumps(json.loads(before) | {"layout": 2}))
+    shutil.rmtree(copies)
     assert "a newer Covey wrote" in _refused(collector, tmp_path / "tables", capsys)
     mark.write_bytes(before)
+    shutil.rmtree(copies)
     assert sum(_audited_after(collector, tmp_path).values()) == 40
 
 

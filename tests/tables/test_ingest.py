@@ -217,10 +217,12 @@ def test_mismatched_vault_and_tables_are_refused(collector: Collector, tables: P
         refused("another engine is writing the tables")
     other = Collector(tmp_path / "other", 3)
     refused("filled from another vault", vault=other.vault, key_file=other.key_file)
-    mark = tables / "covey.json"
+    mark, copies = tables / "covey.json", tables / "copies" / "tables"
     mark.write_text(mark.read_text().replace('"layout": 1', '"layout": 2'))
+    shutil.rmtree(copies)
     refused("a newer Covey wrote the tables")
     mark.write_text("{")
+    shutil.rmtree(copies)
     refused("is damaged")
 
 
@@ -233,6 +235,7 @@ def test_deleted_readings_stay_deleted_and_new_ones_arrive(collector: Collector,
     assert main(["delete", str(tables), "--author", gone.author]) == 0
     assert {row["author"] for row in _readings(tables)} == {stays.author}
     deletions.write(tables, deletions.Deletions({gone.author: NOW_US}))  # as if it had been said then
+    shutil.rmtree(tables / "copies" / "tables")
     later = gone.telemetry([("t", "", BOOTED_US + 60_000_000, 1.0)], gone.clock(wall_us=NOW_US))
     year = 365 * 86_400_000_000
     collector.land(old, other, gone.loss(8, 9), received_at_us=NOW_US + year)  # another collector's copies

@@ -27,7 +27,7 @@ import errno
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -127,13 +127,13 @@ class Copies:
                 found.setdefault(parts["key"], []).append(parts["digest"])
         return found
 
-    def documents(self, *, restores: bool) -> Iterator[TableFile]:
+    def documents(self, *, restores: bool, keys: Sequence[str] = (MARK, NOTED)) -> Iterator[TableFile]:
         """Look at `covey.json` and `deletions.json`; yield what is wrong, restored where that can be.
 
         Raises:
             StorageError: the store refused.
         """
-        for key in (MARK, NOTED):
+        for key in keys:
             found = self._looked("", key, self.digests(f"{key}.").get(key, []), -1, restores=restores)
             if found is not None:
                 yield found

@@ -31,7 +31,7 @@ from covey.limits.tables import MAXIMUM_LOG_ENTRY_BYTES
 from covey_ingest.committer.copies import Copies
 from covey_ingest.committer.delta_files import removed, sizes_of
 from covey_ingest.committer.delta_log import STATE_TABLES, DeltaLog
-from covey_ingest.committer.table_locations import MARK, TableLocation
+from covey_ingest.committer.table_locations import MARK, NOTED, TableLocation
 from covey_ingest.task.writing import PlacedFile
 
 if TYPE_CHECKING:
@@ -72,8 +72,9 @@ class TablesLog:
         """
         self._location = location
         copies = Copies(location)
-        found = [*copies.documents(restores=True)]
+        found = [*copies.documents(restores=True, keys=[MARK])]
         binding, self.run = _begun(location, copies, vault_ids)
+        found += copies.documents(restores=True, keys=[NOTED])  # people may have laid it into an empty folder
         self._binding = binding
         self.home = binding.home
         self.delta = DeltaLog(root, binding.ingest, location, self.run)

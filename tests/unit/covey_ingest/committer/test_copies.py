@@ -123,6 +123,17 @@ def test_a_damaged_document_is_restored(driver: Driver, name: str, seed: int) ->
     assert len(_rows(driver.location)) == 12
 
 
+def test_new_tables_take_the_deletions_of_others(driver: Driver, tmp_path: Path) -> None:
+    """People lay `deletions.json` into an empty folder; from the first run on it has a copy."""
+    (tmp_path / "new").mkdir()
+    shutil.copy(Path(driver.location, "deletions.json"), tmp_path / "new")
+    fresh = Driver(tmp_path / "committer", str(tmp_path / "new"), authors=(ONE,))
+    fresh.run(2)
+    Path(fresh.location, "deletions.json").unlink()
+    fresh.run(3)
+    assert Path(fresh.location, "deletions.json").read_bytes() == Path(driver.location, "deletions.json").read_bytes()
+
+
 def test_a_damaged_copy_is_made_again(driver: Driver) -> None:
     copies = [each for each in Path(driver.location, "copies", "readings").rglob("*") if each.is_file()]
     copies = [each for each in copies if each.stat().st_size]
