@@ -251,7 +251,8 @@ def _count(test: DeviceTest) -> None:
 
 
 _TYPES = {
-    *(MessageType.BLOB, MessageType.LINK, MessageType.TELEMETRY, MessageType.LOSS, MessageType.ACK, MessageType.RESUME)
+    *(MessageType.BLOB, MessageType.LINK, MessageType.TELEMETRY, MessageType.SUMMARY),
+    *(MessageType.LOSS, MessageType.ACK, MessageType.RESUME),
 }
 
 STEPS: tuple[ConformanceStep, ...] = (

@@ -43,6 +43,7 @@ _OF_BOARDS = frozenset(
         MessageType.BLOB,
         MessageType.LINK,
         MessageType.TELEMETRY,
+        MessageType.SUMMARY,
         MessageType.LOSS,
         MessageType.ACK,
         MessageType.RESUME,

@@ -10,10 +10,13 @@ import pytest
 from covey.core.ids import DeviceKey
 from covey.core.link import receiver
 from covey.core.routing.forwarding import Forward
+from covey.core.telemetry.summaries import read_summary
 from covey.core.wire.message import NO_GROUP, Loss, LossReason, MessageType, read_message
 from covey.errors import OutboxFullError, RemoteError
+from covey_boards.device.thinning import Thinner
 from covey_boards.shared import cbor, messages
 from covey_boards.shared import tweetnacl as nacl
+from covey_boards.shared.batch import Batch
 from tests.board import BATCH, Board, enrol
 from tests.fleet import Device, carry, found
 from tests.unit.core.board_fleet import Fleet, codes
@@ -47,6 +50,28 @@ def test_a_boards_message_reaches_the_collector_and_its_acknowledgement_the_boar
     fleet.carry()
     assert fleet.acknowledgements() == [1]
     assert fleet.acknowledgements() == []  # once
+
+
+def test_a_boards_summary_lands_and_is_acknowledged(fleet: Fleet) -> None:
+    """What a board has thinned while no gateway was there is carried as its batches are."""
+    thinner, collector = Thinner(32), fleet.collector.identity.keys
+    for number in (1, 2):
+        batch = Batch()
+        batch.add("soil", "%", 1, 205 + number, number * 1_000_000)
+        body = batch.body(number, bytes(8), 0, number * 1_000_000, 1_780_000_000_000_000 + number * 1_000_000)
+        signed = messages.write_message(
+            fleet.board.identity, messages.TELEMETRY, collector.signing_public, fleet.group_id, bytes(8), 1, 1, 0, body
+        )
+        assert thinner.take(signed, number)
+    fleet.forward(fleet.board.message(collector, fleet.group_id, messages.SUMMARY, thinner.body(bytes(8))))
+    fleet.carry()
+    assert codes(fleet.collector) == []
+    numbers, summary = read_summary(fleet.landed()[0])
+    assert numbers == ((1, 2),)
+    assert sum(window.readings for series in summary.series for window in series.windows) == 2
+    fleet.land()
+    fleet.carry()
+    assert fleet.acknowledgements() == [1]
 
 
 def test_landed_messages_are_signed_by_the_board(fleet: Fleet) -> None:

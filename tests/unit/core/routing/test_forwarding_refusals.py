@@ -18,6 +18,8 @@ from tests.board import BATCH, Board
 from tests.fleet import Device
 from tests.unit.core.board_fleet import Fleet, codes
 
+_OF_BOARDS = {"BLOB", "LINK", "TELEMETRY", "SUMMARY", "LOSS", "ACK", "RESUME"}
+
 
 def _telemetry_of(fleet: Fleet, author: Device) -> bytes:
     """Return a member's own message to the collector."""
@@ -80,9 +82,7 @@ def test_a_member_that_is_no_board_is_not_carried(fleet: Fleet) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind", [each for each in MessageType if each.name not in {"BLOB", "LINK", "TELEMETRY", "LOSS", "ACK", "RESUME"}]
-)
+@pytest.mark.parametrize("kind", [each for each in MessageType if each.name not in _OF_BOARDS])
 def test_message_types_that_no_board_writes_are_refused(fleet: Fleet, kind: MessageType) -> None:
     inside = fleet.board.message(
         fleet.collector.identity.keys, fleet.group_id, kind, Forward(fleet.gate.key, b"").to_wire()
