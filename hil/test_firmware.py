@@ -36,6 +36,7 @@ firmware_simulation.trial()
 """
 BANNER = b"rst:0x1 (POWERON_RESET),boot:0x13\r\n\r\nMicroPython v1.25.0 on 2025\r\n>>> \x00\x03\x03"
 _SAMPLES = 300
+ALARMS_KIB = 66  # in which alarms have room beside files
 QUICK = {"interval_seconds": 0.1, "batch_seconds": 0.5, "sensors": [["counter", {}]]}
 
 
@@ -237,6 +238,29 @@ def test_an_alarm_in_an_outage_with_64_kib_and_rom(plug: Callable[..., EmulatedB
     assert gateway.collector.alarms() == [(1, [81])]
     assert _summaries(gateway)
     assert (other.reports[-1]["alarms"], other.reports[-1]["out_of_memory"]) == (1, 0)
+
+
+@pytest.mark.parametrize("heap_kib", [64, 65, 66, 68])
+def test_rules_never_end_a_heap_for_files(plug: Callable[..., EmulatedBoard | RealBoard], heap_kib: int) -> None:
+    """A board measures and sends in the heaps in which it does without rules; where alarms have no room it says so."""
+    pace = {"interval_seconds": 0.05, "batch_seconds": 0.3, "report_seconds": 0.3}
+    emulated = plug(heap_kib=heap_kib, settings={**pace, "series": ["*counter alarm > 20", "cpu/* keep newest"]})
+    if not isinstance(emulated, EmulatedBoard):
+        pytest.skip("a real board has the heap that it has")
+    with _running(emulated) as gateway:
+        gateway.serve(_more(gateway, 60))
+        gateway.serve(lambda: gateway.reports and gateway.reports[-1]["acknowledgements"] > 3)
+        refused = [str(each) for each in gateway.troubles if str(each).startswith("series: ")]
+        assert bool(refused) != bool(gateway.collector.alarms())
+        assert not refused or heap_kib < ALARMS_KIB, refused
+        gateway.acknowledges = False
+        gateway.serve(lambda: gateway.reports[-1]["dropped"] >= 3)
+        received = gateway.reports[-1]["acknowledgements"]
+        gateway.acknowledges = True
+        gateway.serve(lambda: gateway.reports[-1]["acknowledgements"] > received)
+    assert len(gateway.collector.links) == 1, "it never restarted"
+    assert gateway.reports[-1]["out_of_memory"] == 0
+    assert sorted(_counted(gateway)) == list(range(1, len(_counted(gateway)) + 1))
 
 
 def test_a_backlog_is_thinned_with_64_kib_and_rom(plug: Callable[..., EmulatedBoard | RealBoard]) -> None:

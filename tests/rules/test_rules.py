@@ -46,6 +46,7 @@ _PROMISES = {
     "Thinning",
     "Series rules",
     "Receipts",
+    "Forwarding",
 }
 """What no list of the protocol numbers: a collector's, a relay's and a command's part, and every shared limit."""
 _FAILED = 1

@@ -11,10 +11,13 @@ The rules are those of the agent's core/telemetry/series_rules.py:
    other batches, as long as those that no gateway has taken have less than half of the outbox. `outbox.py` lets them
    leave first, and drops none that no gateway has taken.
 4. A restart forgets what is in alarm, so that it is raised again.
+5. A board whose heap has too little room for all of this ignores the rules, and says so (`ports.py`, `core.py`, rule 8).
 
 Of each series that a rule names a list is kept: the rule, whether it is in alarm, whether the present alarm was marked,
 the last value of a change, and the seconds at which alarms were raised.
 """
+
+import sys
 
 try:
     from covey_boards.shared.batch import Batch
@@ -59,6 +62,8 @@ class Alarms:
         outbox: of the board.
         counters: of the board; `alarms` and `alarms_suppressed` join them.
     """
+
+    mark = b""  # of the rules' texts, for `opening.py`
 
     def __init__(self, rules, outbox, counters):
         self.rules = rules
@@ -141,6 +146,17 @@ class Alarms:
             return False
         waiting.append([kind, following])
         return True
+
+    def give_up(self, board):
+        """Judge no more readings of a board whose heap is too small for that; the alarms that wait are lost."""
+        board._sampling.alarms = None
+        sys.modules.pop("alarms", None)
+        try:
+            board._storage.write("ignored", self.mark)  # the next start leaves them out, so that it is not full again
+        except (OSError, MemoryError):
+            pass  # then the next start finds it out
+        self._counters["alarms_suppressed"] += sum([each[1].count for each in self.waiting])
+        board.reporting.lasting = "series: no alarms any more, as the heap was full"
 
     def due(self):
         """Say whether a batch should become a message now (rule 3)."""

@@ -11,7 +11,7 @@
 6. Time comes from the gateway, with its quality: without a TIME, or an hour after it, batches are UNSYNCHRONISED.
 7. Received data can neither raise nor grow anything beyond the bounds of `link_machine` and `outbox`.
 8. An unexpected error ends only the current step. It is counted, and the gateway gets the last one. After ten without
-   anything accepted by the line in between, the board gives up and is restarted.
+   anything accepted by the line in between, the board gives up and is restarted. After three it gives up alarms.
 9. A requested restart waits until the gateway has all readings, as long as it accepts something.
 10. What no gateway accepts is noted on flash, as briefly as possible (`losses.py`): the next incarnation reports it.
 11. Operators that enrolment pinned may order (`orders.py`); a gateway delivers orders, and can neither write nor repeat
@@ -47,6 +47,7 @@ _SYNCHRONISED_US = const(3_600_000_000)  # section 18
 _BUSY_MS = const(4_000)  # verifying a signature on a Cortex-M0, twice over
 _WAIT_US = const(1_000_000)  # before the line's full queue is tried again
 _STUMBLES_MAX = const(10)
+_ALARM_STUMBLES_MAX = const(3)  # before that, alarms are given up
 _AHEAD = const(2)  # batches closed before the line has taken one, or one more than it has under way
 _CARRY_BYTES = const(320)  # what a CARRY has beside the message, padding apart
 _ORDER_BYTES = const(14_000)  # that are free, or an order has to wait for a heap of its own: half of it is loaded
@@ -94,7 +95,7 @@ class Core:
         self.identity = identity
         self.outbox = Outbox(settings.outbox_bytes, _between, self._thin)
         self.thinner = None  # of `thinning`, once a batch has to go
-        self.in_one = None  # of which series a summary tells one window
+        self.keeps = []  # of `series_rules.read_rules`, for `thinning`
         self.link = link_machine.Link(nacl.randombytes(8), mtu=settings.mtu, frame_bytes_max=settings.frame_bytes)
         self.counters = {"readings": 0, "sensor_errors": 0, "refused": 0, "acknowledgements": 0, "out_of_memory": 0}
         self.counters["errors"] = 0
@@ -199,6 +200,8 @@ class Core:
     def _stumble(self, trouble):
         self.reporting.trouble = trouble
         self._stumbles += 1
+        if self._stumbles == _ALARM_STUMBLES_MAX and self._sampling.alarms is not None:
+            self._sampling.alarms.give_up(self)
         if self._stumbles >= _STUMBLES_MAX and not self.restart_wanted:
             self.restart_wanted = trouble
             self._note_losses(True)

@@ -23,6 +23,7 @@ from micropython import const
 from storage import Files
 
 _WAIT_MS = const(10)
+_ALARMS_FREE = const(21_200)  # before `core` is loaded: 17 KB are taken once the board runs, and signing takes 4
 # Each before those that import it, so that what loading leaves behind lies between no two of them.
 _MODULES = ("cbor", "framing", "link_machine", "tweetnacl", "messages", "batch", "outbox", "reporting", "sampling", "core")
 
@@ -122,6 +123,8 @@ def _serve(line, clock, watchdog, seconds, name, *fields):
     """Run a board of a module; return what its restart waits for, or why it fails. What it held goes with this frame."""
     try:
         for each in _MODULES if name == "starting" else _MODULES[:5]:
+            if each == "core" and " alarm" in str(fields[1].get("series")) and gc.mem_free() >= _ALARMS_FREE:
+                __import__("alarms")  # where it leaves no hole; without the room, `starting` says so
             __import__(each)  # below what only the start needs, and one by one: the heap is to stay whole
             gc.collect()
         board = _once(name, *fields)
@@ -151,13 +154,13 @@ def main(seconds=None):
     line, watchdog, settings, wrong = _once("opening", files, Console, clock)
     if line is None:
         return
-    on = line, clock, watchdog
+    on, rest_seconds = (line, clock, watchdog), settings.get("rest_seconds")
     reason = _room(files) or _serve(*on, seconds, "starting", files, settings, wrong, clock)
     gc.collect()
     if isinstance(reason, tuple):  # an order or a firmware needs the heap
         reason = _serve(*on, None, "attending", files, clock.now_us(), *reason)
     if isinstance(reason, str):
-        _serve(*on, None, "failing", reason, clock.now_us(), settings.get("rest_seconds"))
+        _serve(*on, None, "failing", reason, clock.now_us(), rest_seconds)
     if seconds is None:
         import machine
 

@@ -9,6 +9,8 @@
 3. Limits are counted in billionths, so that decimals are compared exactly.
 """
 
+from binascii import crc32
+
 try:
     from micropython import const
 except ImportError:
@@ -88,12 +90,12 @@ def follow(board, texts):
 
     Raises:
         ValueError: as `read_rules`; the rules of before continue.
+        MemoryError: the heap is full; the rules of before continue.
     """
     rules, keeps = read_rules(texts)
-    board.in_one = _in_one(keeps) if keeps else None
-    if board.thinner is not None:
-        board.thinner.in_one = board.in_one
     alarms = board._sampling.alarms
+    if board.thinner is not None:
+        board.thinner.follow(keeps)
     if alarms is None and rules:
         try:
             from .alarms import Alarms
@@ -102,19 +104,6 @@ def follow(board, texts):
         board._sampling.alarms = Alarms(rules, board.outbox, board.counters)
     elif alarms is not None and rules != alarms.rules:
         alarms.rules, alarms.judged = rules, {}
-
-
-def _in_one(keeps):
-    """Return what says whether a summary tells one window of a series: that of `keep newest` (rule 2)."""
-    try:
-        from .alarms import matches
-    except ImportError:
-        from alarms import matches
-
-    def in_one(name):
-        for pattern, keep in keeps:
-            if matches(pattern, name):
-                return KEEPS[keep] == "newest"
-        return False
-
-    return in_one
+    if board._sampling.alarms is not None:
+        board._sampling.alarms.mark = str(crc32(str(texts).encode())).encode()
+    board.keeps = keeps

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from binascii import crc32
 
 import core
 import link_machine
@@ -11,7 +12,7 @@ SENSORS = [["counter", {}], ["memory", {}]]
 _BATCH_BYTES_MIN = const(320)
 _OUTBOX_BYTES_MIN = const(800)
 _WORKING_BYTES = const(7_500)  # what the board itself takes, and signing and sealing beside
-_FRAME_BYTES = const(256)  # of a small heap: a frame is made in one piece, out of pieces
+_FRAME_BYTES = const(128)  # of a small heap: a frame is made in one piece, out of pieces
 _LINK_KEYS_FREE = const(24_000)
 
 
@@ -24,6 +25,16 @@ def _once(name):
     module = __import__(name)
     del sys.modules[name]
     return module
+
+
+def _rules(texts, wrong):
+    """Return the rules for series as `series_rules.read_rules` does, and none where one is no rule."""
+    try:
+        if texts:
+            return _once("series_rules").read_rules(texts)
+    except ValueError as error:
+        wrong.append(str(error))
+    return [], []
 
 
 def start(files, settings, wrong, clock):
@@ -50,6 +61,7 @@ def start(files, settings, wrong, clock):
         link_keys=settings.get("link_keys", free >= _LINK_KEYS_FREE),
         window_bytes=free // 16 if free >= _LINK_KEYS_FREE else 0,
     )
+    rules, keeps = _rules(settings.get("series"), wrong)  # before what stays, or it would leave a hole
     known = _once("standing").known(files)
     state = _once("slot_state")
     on_trial = state.read(files)[2]
@@ -59,11 +71,12 @@ def start(files, settings, wrong, clock):
     board = core.Core(identity, files, opened, limits)
     board.counters["sensor_errors"] += len(failed)
     board.known = known if any(known) else []
-    if settings.get("series"):
-        try:
-            _once("series_rules").follow(board, settings["series"])
-        except ValueError as error:
-            failed.append(str(error))
+    board.keeps = keeps
+    if rules and "alarms" in sys.modules:
+        board._sampling.alarms = sys.modules["alarms"].Alarms(rules, board.outbox, board.counters)
+        board._sampling.alarms.mark = str(crc32(str(settings["series"]).encode())).encode()
+    elif rules:
+        wrong.append("series: too little heap for alarms")
     if on_trial:
         board.trial = state.Trial(files, int(1_000_000 * settings.get("trial_seconds", 600)))
     if settings.get("sleep"):
@@ -71,4 +84,5 @@ def start(files, settings, wrong, clock):
     wrong += failed
     if wrong:
         board.reporting.lasting = ", ".join(wrong)[:160]
+    settings.clear()  # who called keeps it
     return board

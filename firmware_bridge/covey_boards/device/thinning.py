@@ -69,6 +69,10 @@ class Thinner:
         self._board = board
         self._windows_max, self._floats = windows_max, floats
 
+    def follow(self, keeps):
+        """Follow other rules from now on."""
+        self.in_one = in_one(keeps)
+
     def take(self, message, seq):
         """Take a signed batch that had a link sequence; return whether there was room for it.
 
@@ -230,7 +234,29 @@ class Thinner:
 def of(board):
     """Return what thins a board's batches; what is kept through a sleep holds integers of 64 bits."""
     windows = max(8, min(32, board.outbox.bytes_max // 128))
-    return Thinner(windows, board.in_one, board.sleeping is None, board)
+    return Thinner(windows, in_one(board.keeps), board.sleeping is None, board)
+
+
+def in_one(keeps):
+    """Return what says of a name whether a summary tells one window of its series, as `keep newest` asks for.
+
+    Args:
+        keeps: (pattern, whether it is `keep newest`) of each rule, as `series_rules.read_rules` gives them.
+    """
+    if not keeps:
+        return None
+    try:
+        from .alarms import matches
+    except ImportError:
+        from alarms import matches
+
+    def is_in_one(name):
+        for pattern, keep in keeps:
+            if matches(pattern, name):
+                return keep == 1
+        return False
+
+    return is_in_one
 
 
 def _count(run):

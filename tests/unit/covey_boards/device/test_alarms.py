@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from covey.core.telemetry.batch import Alarm
 from covey.core.telemetry.decoding import read_telemetry
 from covey.core.telemetry.series_rules import SeriesWatch, read_series_rule
 from covey.errors import ConfigurationError
-from covey_boards.device import alarms, series_rules
+from covey_boards.device import alarms, opening, series_rules
 from covey_boards.device.outbox import Outbox
 from covey_boards.shared import messages
 from covey_boards.shared import tweetnacl as nacl
@@ -310,6 +311,30 @@ def test_a_heap_that_ends_in_an_alarm_raises_it_later(monkeypatch: pytest.Monkey
         judge.take("a", "", 0, 5, 0)
     monkeypatch.undo()
     assert judge.take("a", "", 0, 5, SECOND)
+
+
+def test_a_heap_that_stays_full_costs_the_alarms_and_not_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next start leaves those rules out, and others count again."""
+    rules = ["*counter alarm > 9", "*half keep newest"]
+    world = simulation.World(74, rules=rules, **QUICK)
+    world.run(3)
+    for expected in (True, True, False):
+        world.board.out_of_memory()
+        assert (world.board._sampling.alarms is not None) is expected
+    world.run(10)
+    assert "series: no alarms" in world.board.reporting.lasting
+    assert not world.board.restart_wanted
+    world.settle()
+    files = world.files
+    monkeypatch.setattr(opening, "wants_prompt", lambda *_fields: False)
+
+    def starts(texts: list[str]) -> tuple[object, list[str]]:
+        files.write("covey.json", json.dumps({"series": texts}).encode())
+        _, _, settings, wrong = opening.start(files, lambda _mtu: SimpleNamespace(), None)
+        return settings["series"], wrong
+
+    assert starts(rules) == (["*half keep newest"], ["series: too little heap for alarms"])
+    assert starts(rules[:1]) == (rules[:1], [])
 
 
 @pytest.mark.parametrize("absent", [False, True])
