@@ -45,6 +45,7 @@ CHECKS = (
     Check(telemetry.boards, _STORE),
     Check(relays.served_relay, _STATE),
     Check(relays.relay_accounts, _STORE),
+    Check(relays.recovery, _STORE),
     Check(telemetry.sensors, _STORE),
     Check(telemetry.doors, _STATE),
     Check(relays.duplicate, _STORE),

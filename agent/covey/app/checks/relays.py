@@ -59,6 +59,24 @@ def served_relay(device: Examined) -> Iterator[Seen]:
         )
 
 
+def recovery(device: Examined) -> Iterator[Seen]:
+    """Whether the last recovery file of this hub contains its keys, operators and groups of today."""
+    from covey.app.relays.recovery import last_saved
+
+    found = last_saved(device.opened)
+    if found is None:
+        yield Level.SKIPPED, "no recovery file was written here (covey hub save FILE)", ""
+        return
+    age = duration(max(0, device.clock.wall_us() - found.saved_at_us) // 1_000_000)
+    if found.changed:
+        yield warning(
+            f"the recovery file of {age} ago is outdated: changed since: {', '.join(found.changed)}",
+            "write a new one, and delete the old one: covey hub save FILE",
+        )
+    else:
+        yield ok(f"the recovery file of {age} ago has the keys, operators and groups of today")
+
+
 def relay_accounts(device: Examined) -> Iterator[Seen]:
     """Whether each member has an account where this device makes them, and who else has one."""
     from covey.adapters.broker.authority import PasswordAuthority, authority

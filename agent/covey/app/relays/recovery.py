@@ -15,9 +15,10 @@ incarnation, as a restored state does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.files import open_regular, replace_durably, storage_errors
 from covey.adapters.keys.identity_file import best_file, how_kept, plain_file, read_seed
@@ -33,18 +34,25 @@ from covey.adapters.keys.recovery_file import (
 from covey.adapters.own_addresses import own_addresses
 from covey.app.device.device import open_device
 from covey.app.relays.serving_relay import prepare_relay, relay_url, served
+from covey.core import crypto
 from covey.core.crypto import wipe
 from covey.core.ids import device_name
+from covey.core.wire import cbor
 from covey.errors import ConfigurationError, LocalError, RemoteError
 from covey.limits.key import MAXIMUM_RECOVERED_FILE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from covey.adapters.sqlite.store import SqliteStore
     from covey.adapters.state_folder import StateFolder
+    from covey.app.device.device import Device
     from covey.core.crypto import Identity
 
 _IDENTITY = "identity.key"
+_SAVED = "recovery file"
+_PARTS = ("noise key", "vault key", "authority of the relay", "operators", "groups")
+"""What is compared with the last recovery file, by the name that a person is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +67,79 @@ class AdoptedHub:
     relay_before: str
 
 
-def save_recovery(folder: StateFolder, password_file: str | None) -> bytes:
-    """Return the recovery file of the device in a folder; the passphrase is in a file, or typed.
+def save_recovery(folder: StateFolder, password_file: str | None, write: Callable[[bytes], None]) -> None:
+    """Write the recovery file of the device in a folder, and note what it contains.
+
+    The passphrase is in a file, or typed.
 
     Raises:
         ConfigurationError: no device here, its files are wrong, or the passphrase is.
         StorageError: a file or the database cannot be read.
     """
     with open_device(folder) as device:
-        store = device.store
-        files = _files(folder)
+        recovery = _recovery_of(device)
         if folder.how_seed_is_kept()[0] not in {"none", "passphrase"}:
-            files[_IDENTITY] = plain_file(device.node.identity.signing_seed)  # what another machine can open
-        operators = [
-            PinnedOperator(group_id, each.operator, each.inviter, each.pinned_at_us)
-            for group_id, each in store.invited_operators.all()
-        ]
-        recovery = Recovery(
-            device.now().wall_us,
-            files,
-            tuple(store.groups.copied()),
-            tuple(operators),
-            store.personal.pinned(),
-            tuple(store.replacements.finished()),
-        )
-    passphrase = recovery_passphrase(password_file, twice=True)
-    sealed = recovery.sealed(passphrase)
-    wipe(passphrase)
-    return sealed
+            seed_file = plain_file(device.node.identity.signing_seed)  # what another machine can open
+            recovery = replace(recovery, files=recovery.files | {_IDENTITY: seed_file})
+        passphrase = recovery_passphrase(password_file, twice=True)
+        write(recovery.sealed(passphrase))
+        wipe(passphrase)
+        _note_saved(device.store, recovery)
+
+
+def _recovery_of(device: Device) -> Recovery:
+    store = device.store
+    operators = [
+        PinnedOperator(group_id, each.operator, each.inviter, each.pinned_at_us)
+        for group_id, each in store.invited_operators.all()
+    ]
+    return Recovery(
+        device.now().wall_us,
+        _files(device.folder),
+        tuple(store.groups.copied()),
+        tuple(operators),
+        store.personal.pinned(),
+        tuple(store.replacements.finished()),
+    )
+
+
+def _note_saved(store: SqliteStore, recovery: Recovery) -> None:
+    with store.transaction():
+        store.conditions.set(_SAVED, json.dumps(_parts(recovery)), recovery.saved_at_us)
+
+
+class SavedFile(NamedTuple):
+    """The last recovery file: when it was written, and the parts that have changed since."""
+
+    saved_at_us: int
+    changed: tuple[str, ...]
+
+
+def last_saved(device: Device) -> SavedFile | None:
+    """Return the last recovery file of a device, None if it never wrote one.
+
+    Raises:
+        ConfigurationError: a file of the state folder cannot be read.
+        StorageError: the disk refused.
+    """
+    text, at_us = device.store.conditions.values().get(_SAVED, ("", 0))
+    if not text:
+        return None
+    before, now = json.loads(text), _parts(_recovery_of(device))
+    return SavedFile(at_us, tuple(each for each in _PARTS if before.get(each) != now[each]))
+
+
+def _parts(recovery: Recovery) -> dict[str, str]:
+    """Return a digest of each part that nobody sends to a new hub, or that it needs at once."""
+    of_files = {
+        "noise key": ("noise.keys",),
+        "vault key": ("vault.key",),
+        "authority of the relay": sorted(each for each in recovery.files if each.startswith("broker/ca/")),
+    }
+    content = {name: [recovery.files.get(each, b"") for each in files] for name, files in of_files.items()}
+    content["operators"] = sorted(each.group_id + each.operator for each in recovery.operators)
+    content["groups"] = sorted(each.group_id for each in recovery.groups)
+    return {name: crypto.digest(b"covey/1 recpart", cbor.encode(content[name])).hex() for name in _PARTS}
 
 
 def write_recovery(path: Path, sealed: bytes) -> None:
@@ -194,6 +247,7 @@ def _restore_state(folder: StateFolder, recovery: Recovery, identity: Identity) 
                 store.replacements.finish(replacement.secret_hash, newcomer)
             if recovery.personal is not None:
                 store.personal.pin(recovery.personal)
+        _note_saved(store, recovery)
     except RemoteError as error:
         raise ConfigurationError(f"the recovery file contains an invalid group: {error}") from error
     finally:

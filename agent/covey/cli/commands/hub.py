@@ -52,15 +52,17 @@ def add_arguments(parser: Parser) -> None:
 def _save(options: argparse.Namespace) -> None:
     from covey.app.relays.recovery import save_recovery, write_recovery
 
-    sealed = save_recovery(state_folder(options), options.password_file)
-    if options.file == "-":
-        sys.stdout.buffer.write(sealed)
-        sys.stdout.buffer.flush()
-    else:
-        write_recovery(Path(options.file), sealed)
+    def write(sealed: bytes) -> None:
+        if options.file == "-":
+            sys.stdout.buffer.write(sealed)
+            sys.stdout.buffer.flush()
+        else:
+            write_recovery(Path(options.file), sealed)
+
+    save_recovery(state_folder(options), options.password_file, write)
     print(
         "saved; keep the file and its passphrase secret: any machine that has both can be this hub. "
-        "Save again once a month, and when groups, relay accounts or settings have changed",
+        "Save again when relay accounts or settings have changed, and when 'covey check' says so",
         file=sys.stderr,
     )
 

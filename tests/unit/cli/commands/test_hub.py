@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from covey.app.device.device import find_state, open_device
+from covey.app.relays.recovery import last_saved
 from covey.core.crypto import Identity
 from covey.core.ids import DeviceKey
 from covey.core.pairing.pending import Replacement
@@ -59,6 +61,39 @@ def test_it_has_the_hubs_keys_groups_and_settings_and_a_life_of_its_own(
         assert new.config.telemetry.batch_seconds == 7
     assert (state / "cloud.secret").read_text() == "whsec"
     assert {each.stat().st_mode & 0o077 for each in (state, *state.rglob("*"))} == {0}
+
+
+def _finding(hub: Here) -> tuple[str, str, str]:
+    ended = hub.covey("check", "--offline", "--json")
+    (found,) = [each for each in json.loads(ended.stdout)["findings"] if each["check"] == "recovery"]
+    return found["level"], found["line"], found["hint"]
+
+
+def test_check_reports_what_changed_since_the_last_recovery_file(tmp_path: Path, hub: Here, password: str) -> None:
+    assert _finding(hub)[:2] == ("skipped", "no recovery file was written here (covey hub save FILE)")
+    file = str(tmp_path / "hub.recovery")
+    hub.ok("hub", "save", file, "--password-file", password)
+    level, line, _ = _finding(hub)
+    assert (level, line.split(" ago ")[1]) == ("ok", "has the keys, operators and groups of today")
+    key = Identity.from_seeds(bytes(32), bytes(32)).signing_public
+    with open_device(find_state(str(hub.state))) as device, device.store.transaction():
+        device.store.invited_operators.pin(device.pick_group(None).group_id, [key], key, 5)
+    hub.ok("group", "create")
+    hub.ok("key", "rotate")
+    hub.ok("vault", "init")
+    level, line, hint = _finding(hub)
+    assert (level, hint) == ("warning", "write a new one, and delete the old one: covey hub save FILE")
+    assert line.endswith("ago is outdated: changed since: noise key, vault key, operators, groups")
+    hub.ok("hub", "save", file, "--password-file", password)
+    assert _finding(hub)[0] == "ok"
+
+
+def test_an_adopted_hub_knows_the_file_that_it_came_from(tmp_path: Path, hub: Here, password: str) -> None:
+    state = _adopt(tmp_path, hub, password)
+    with open_device(find_state(str(state))) as device:
+        found = last_saved(device)
+    assert found is not None
+    assert found.changed == ()
 
 
 def test_an_adopted_hub_changes_its_groups(tmp_path: Path, hub: Here, password: str) -> None:
