@@ -298,6 +298,7 @@ _OUR_OWN = {
     "ARGON2_MEMORY_KIB_MAX": "this device's own key file",
     "MAXIMUM_PASSPHRASE_BYTES": "this device's choice",
     "MAXIMUM_RECOVERY_BYTES": "the owner's own recovery file",
+    "MAXIMUM_HUB_OPERATORS": "the owner's own recovery file",
     "MAXIMUM_RECOVERED_FILES": "the owner's own recovery file",
     "MAXIMUM_RECOVERED_FILE_BYTES": "the owner's own recovery file",
     "MAXIMUM_RECOVERED_OPERATORS": "the owner's own recovery file",

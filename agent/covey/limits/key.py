@@ -58,5 +58,8 @@ MAXIMUM_RECOVERED_OPERATORS = 4_096
 MAXIMUM_RECOVERED_REPLACEMENTS = 65_536
 """Gateways of a hub that others have replaced: of 10,000 with cards that live two years, those of a decade."""
 
+MAXIMUM_HUB_OPERATORS = 12
+"""Operators with a part of a hub's recovery file: half of twelve make 924 sets, which take 44 kB."""
+
 MAXIMUM_PASSPHRASE_BYTES = 1_024
 """A passphrase: longer than any that a person types."""

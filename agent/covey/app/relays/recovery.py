@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -77,14 +78,24 @@ def save_recovery(folder: StateFolder, password_file: str | None, write: Callabl
         StorageError: a file or the database cannot be read.
     """
     with open_device(folder) as device:
-        recovery = _recovery_of(device)
-        if folder.how_seed_is_kept()[0] not in {"none", "passphrase"}:
-            seed_file = plain_file(device.node.identity.signing_seed)  # what another machine can open
-            recovery = replace(recovery, files=recovery.files | {_IDENTITY: seed_file})
+        recovery = portable_recovery(device)
         passphrase = recovery_passphrase(password_file, twice=True)
         write(recovery.sealed(passphrase))
         wipe(passphrase)
-        _note_saved(device.store, recovery)
+        note_saved(device.store, recovery)
+
+
+def typed_passphrase(password_file: str | None) -> Callable[[], bytearray]:
+    """Return what reads the passphrase of a recovery file from a file, or from a terminal."""
+    return partial(recovery_passphrase, password_file)
+
+
+def portable_recovery(device: Device) -> Recovery:
+    """Return the content of a recovery file, with an identity that another machine can open."""
+    recovery = _recovery_of(device)
+    if device.folder.how_seed_is_kept()[0] in {"none", "passphrase"}:
+        return recovery
+    return replace(recovery, files=recovery.files | {_IDENTITY: plain_file(device.node.identity.signing_seed)})
 
 
 def _recovery_of(device: Device) -> Recovery:
@@ -103,7 +114,8 @@ def _recovery_of(device: Device) -> Recovery:
     )
 
 
-def _note_saved(store: SqliteStore, recovery: Recovery) -> None:
+def note_saved(store: SqliteStore, recovery: Recovery) -> None:
+    """Note what a recovery file contains that was written."""
     with store.transaction():
         store.conditions.set(_SAVED, json.dumps(_parts(recovery)), recovery.saved_at_us)
 
@@ -152,23 +164,20 @@ def write_recovery(path: Path, sealed: bytes) -> None:
 
 
 def adopt_hub(
-    folder: StateFolder, raw: bytes, password_file: str | None, names: Sequence[str], port: int | None
+    folder: StateFolder, raw: bytes, passphrase: Callable[[], bytearray], names: Sequence[str], port: int | None
 ) -> AdoptedHub:
     """Make this machine the hub of a recovery file.
 
-    `names` are those by which devices reach its relay, the one that they are told first.
+    `passphrase` is called once, and its result is wiped. `names` are those by which devices reach its relay, the one
+    that they are told first.
 
     Raises:
         ConfigurationError: the file, the passphrase or the files in it are wrong; or the relay cannot be prepared.
         LocalError: this machine is a device already.
         StorageError: the disk refused.
     """
-    if not folder.is_new:
-        raise LocalError(
-            f"{folder.path} already holds a device",
-            hint="use a machine without Covey's state, or name another state folder: --state DIR",
-        )
-    recovery = open_recovery(raw, lambda: recovery_passphrase(password_file))
+    require_new(folder)
+    recovery = open_recovery(raw, passphrase)
     if _IDENTITY not in recovery.files:
         raise ConfigurationError("the recovery file contains no identity", hint="save it again on the hub")
     _write_files(folder, recovery)
@@ -185,6 +194,19 @@ def adopt_hub(
     relay = prepare_relay(folder, config.label, names, port).url if before else ""
     name = device_name(folder.identity().signing_public)
     return AdoptedHub(name, config.label, recovery.saved_at_us, len(recovery.groups), relay, before)
+
+
+def require_new(folder: StateFolder) -> None:
+    """Refuse a folder that holds a device.
+
+    Raises:
+        LocalError: this machine is a device already.
+    """
+    if not folder.is_new:
+        raise LocalError(
+            f"{folder.path} already holds a device",
+            hint="use a machine without Covey's state, or name another state folder: --state DIR",
+        )
 
 
 def _kept_here(identity_file: bytes) -> bytes:
@@ -247,7 +269,7 @@ def _restore_state(folder: StateFolder, recovery: Recovery, identity: Identity) 
                 store.replacements.finish(replacement.secret_hash, newcomer)
             if recovery.personal is not None:
                 store.personal.pin(recovery.personal)
-        _note_saved(store, recovery)
+        note_saved(store, recovery)
     except RemoteError as error:
         raise ConfigurationError(f"the recovery file contains an invalid group: {error}") from error
     finally:

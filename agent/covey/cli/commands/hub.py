@@ -5,16 +5,20 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covey.app.documents import to_json
 from covey.app.wording import count
 from covey.cli.device_options import state_folder
 from covey.cli.grammar import Parser, json_option
-from covey.cli.output.terminal import print_json
+from covey.cli.output.terminal import confirm, print_json
 from covey.cli.quantities import date_text
-from covey.core.ids import labelled_name, printable
-from covey.errors import UsageError
+from covey.core.ids import device_name, fingerprint, labelled_name, printable
+from covey.errors import LocalError, UsageError
 from covey.limits.key import MAXIMUM_RECOVERY_BYTES
+
+if TYPE_CHECKING:
+    from covey.adapters.keys.shared_recovery import AdoptionRequest, SharedRecovery
 
 
 def add_arguments(parser: Parser) -> None:
@@ -27,6 +31,18 @@ def add_arguments(parser: Parser) -> None:
         examples=("covey hub save /media/stick/hub.recovery", "ssh hub sudo covey hub save - > hub.recovery"),
     )
     save.add_argument("file", metavar="FILE", help="recovery file to write; - is stdout")
+    save.add_argument(
+        "--operators", type=int, metavar="K", help="no passphrase: K of the hub's operators open the file together"
+    )
+    approve = actions.add(
+        "approve",
+        _approve,
+        "as an operator, give a new machine this device's part of a recovery file",
+        examples=("covey hub approve hub.recovery covey-request-...",),
+    )
+    approve.add_argument("file", metavar="FILE", help="recovery file; - is stdin")
+    approve.add_argument("request", metavar="REQUEST", help="as 'covey hub adopt' prints it on the new machine")
+    approve.add_argument("--yes", action="store_true", help="do not ask")
     adopt = actions.add(
         "adopt",
         _adopt,
@@ -59,19 +75,37 @@ def _save(options: argparse.Namespace) -> None:
         else:
             write_recovery(Path(options.file), sealed)
 
-    save_recovery(state_folder(options), options.password_file, write)
+    if options.operators is None:
+        save_recovery(state_folder(options), options.password_file, write)
+        needs = "its passphrase secret: any machine that has both can be this hub"
+    else:
+        from covey.app.orders.shared_recovery import save_shared_recovery
+
+        if options.password_file is not None:
+            raise UsageError("--operators and --password-file exclude each other")
+        shared = save_shared_recovery(state_folder(options), options.operators, write)
+        named = ", ".join(labelled_name(device_name(key), label) for key, label in shared.operators)
+        needs = f"copies of it: any machine that {shared.needed} of {named} approve can be this hub"
     print(
-        "saved; keep the file and its passphrase secret: any machine that has both can be this hub. "
+        f"saved; keep the file and {needs}. "
         "Save again when relay accounts or settings have changed, and when 'covey check' says so",
         file=sys.stderr,
     )
 
 
 def _adopt(options: argparse.Namespace) -> None:
-    from covey.app.relays.recovery import adopt_hub
+    from covey.app.orders.shared_recovery import shared_recovery
+    from covey.app.relays.recovery import adopt_hub, require_new, typed_passphrase
 
-    raw = _content(options.file)
-    adopted = adopt_hub(state_folder(options), raw, options.password_file, options.host, options.port)
+    folder, raw = state_folder(options), _content(options.file)
+    require_new(folder)
+    shared = shared_recovery(raw)
+    if shared is None:
+        adopted = adopt_hub(folder, raw, typed_passphrase(options.password_file), options.host, options.port)
+    else:
+        if options.file == "-":
+            raise UsageError("operators' approvals come from stdin", hint="name the recovery file")
+        adopted = adopt_hub(folder, shared.recovery, _approvals(shared).passphrase, options.host, options.port)
     if options.json:
         print_json(to_json(adopted))
         return
@@ -85,6 +119,48 @@ def _adopt(options: argparse.Namespace) -> None:
     print(f"next: {start}; with the package: sudo systemctl enable --now covey-relay covey-collector", file=sys.stderr)
 
 
+def _approvals(shared: SharedRecovery) -> AdoptionRequest:
+    """Ask operators for their approvals, which a person pastes, until there are enough.
+
+    Raises:
+        LocalError: stdin ended before.
+    """
+    from covey.app.orders.shared_recovery import ask_operators
+
+    asked = ask_operators(shared)
+    named = ", ".join(labelled_name(device_name(key), printable(label)) for key, label in shared.operators)
+    print(f"{shared.needed} of these operators must approve: {named}", file=sys.stderr)
+    print(f"on their devices, with this file: covey hub approve FILE {asked.text}", file=sys.stderr)
+    print(f"they compare: {fingerprint(asked.public)}", file=sys.stderr)
+    while not asked.is_complete:
+        print("paste what it prints: ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            raise LocalError(
+                f"{len(asked.approved)} of {count(shared.needed, 'approval')}", hint="begin again: covey hub adopt FILE"
+            )
+        try:
+            asked.take(line.strip())
+        except LocalError as error:
+            print(f"{error}: {error.hint}", file=sys.stderr)
+        else:
+            print(f"approved by {', '.join(map(printable, asked.approved))}", file=sys.stderr)
+    return asked
+
+
+def _approve(options: argparse.Namespace) -> None:
+    from covey.app.orders.shared_recovery import approve_adoption, machine_that_asks, shared_recovery
+
+    shared = shared_recovery(_content(options.file))
+    if shared is None:
+        raise UsageError("this recovery file has a passphrase, and no parts for operators")
+    asker = machine_that_asks(options.request)
+    hub = labelled_name(device_name(shared.hub), printable(shared.label))
+    saved = date_text(shared.saved_at_us)
+    confirm(f"the machine that shows {asker} wants to be hub {hub}, as saved {saved}. Approve?", options.yes)
+    print(approve_adoption(state_folder(options), shared, options.request))
+
+
 def _content(name: str) -> bytes:
     """Return what a recovery file holds.
 
@@ -93,8 +169,8 @@ def _content(name: str) -> bytes:
     """
     try:
         if name == "-":
-            return sys.stdin.buffer.read(MAXIMUM_RECOVERY_BYTES + 1)
+            return sys.stdin.buffer.read(2 * MAXIMUM_RECOVERY_BYTES + 1)
         with Path(name).open("rb") as file:
-            return file.read(MAXIMUM_RECOVERY_BYTES + 1)
+            return file.read(2 * MAXIMUM_RECOVERY_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{printable(name)} cannot be read: {error.strerror}") from error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from covey.core.crypto import Identity
 from covey.core.ids import DeviceKey
 from covey.core.pairing.pending import Replacement
 from tests.command import Here, covey
+from tests.waiting import GUARD_S
 
 
 @pytest.fixture
@@ -146,3 +149,60 @@ def test_a_replaced_gateway_stays_replaced(tmp_path: Path, hub: Here, password: 
     state = _adopt(tmp_path, hub, password)
     with open_device(find_state(str(state))) as adopted:
         assert adopted.store.replacements.replaced_by(new) == [old]
+
+
+def _obeys(hub: Here, *operators: Here) -> None:
+    keys = []
+    for each in operators:
+        with open_device(find_state(str(each.state))) as device:
+            keys.append(device.node.identity.signing_public)
+    with open_device(find_state(str(hub.state))) as device, device.store.transaction():
+        for group in device.node.groups.joined():
+            device.store.invited_operators.pin(group.group_id, keys, keys[0], 5)
+
+
+def _adopting(file: str, state: Path) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "covey.cli.main", "hub", "adopt", file, "--state", str(state)]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+def test_two_of_three_operators_make_another_machine_the_hub(tmp_path: Path, hub: Here) -> None:
+    operators = [Here(tmp_path, f"op{number}") for number in range(3)]
+    _obeys(hub, *operators)
+    file, state = str(tmp_path / "hub.recovery"), tmp_path / "second"
+    hub.ok("hub", "save", file, "--operators", "2")
+    assert _finding(hub)[0] == "ok"
+    with _adopting(file, state) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        assert "2 of these operators must approve: " in process.stderr.readline()
+        request = process.stderr.readline().split()[-1]
+        assert len(process.stderr.readline().split()[-1].split("-")) == 4, "a fingerprint"
+        refused = operators[0].fails("hub", "approve", file, request, code=2)
+        assert "there is no terminal to ask" in refused
+        for each in (operators[2], operators[2], operators[0]):
+            process.stdin.write(each.ok("hub", "approve", file, request, "--yes"))
+            process.stdin.flush()
+        assert process.wait(GUARD_S) == 0, process.stderr.read()
+    with open_device(find_state(str(hub.state))) as old, open_device(find_state(str(state))) as new:
+        assert new.node.identity.keys == old.node.identity.keys
+        assert new.node.groups.joined() == old.node.groups.joined()
+
+
+@pytest.mark.slow
+def test_a_machine_with_too_few_approvals_is_no_hub(tmp_path: Path, hub: Here, password: str) -> None:
+    operators = [Here(tmp_path, f"op{number}") for number in range(2)]
+    file, state = str(tmp_path / "hub.recovery"), tmp_path / "second"
+    assert "obeys 0 others" in hub.fails("hub", "save", file, "--operators", "1", code=1)
+    _obeys(hub, *operators)
+    hub.ok("hub", "save", file, "--operators", "2")
+    ended = covey("hub", "adopt", file, "--state", str(state), feed="covey-approval-00\n")
+    assert ended.code == 1
+    assert "this is no approval of this request" in ended.stderr
+    assert "error: 0 of 2 approvals\n" in ended.stderr
+    assert not state.exists()
+    hub.fails("hub", "save", file, "--operators", "2", "--password-file", password, code=2)
+    hub.ok("hub", "save", file, "--password-file", password)
+    said = operators[0].fails("hub", "approve", file, "covey-request-" + "00" * 32, "--yes", code=2)
+    assert "has a passphrase" in said
