@@ -23,7 +23,7 @@ _ONCE_BROKEN = (
     *(7_802_089, 7_804_715, 7_809_654, 7_839_661, 20_001_026, 20_008_099),
     *(22_000_767, 31_000_556, 31_000_706, 33_100_271, 34_006_228, 34_020_892),
     *(50_001_857, 81_003_535, 730_000_436, 730_002_867, 730_028_919, 730_029_712, 730_044_818),
-    *(81_002_047, 940_002_917, 940_014_929, 991_000_357),
+    *(81_002_047, 940_002_917, 940_014_929, 991_000_357, 810_005_169),
 )
 """Rare chains of votes and faults: who was removed, or let in by what is void, was never told; what only members take
 waited for who was out; what waited in another group went with a departure; a destruction crossed the ban of its issuer;
@@ -41,7 +41,8 @@ who was restored to before its removal was behind nobody, and was not told; a re
 not asked for, as something waited for who held the other one; a destruction that names nobody who was just let
 in again overtook the manifests that do; of more rivals than one may have each held those that came first;
 who was restored lacked the link key under which it was told of its other life, each time;
-an acknowledgement from before a gap lacked what came after it, which went again and landed twice.
+an acknowledgement from before a gap lacked what came after it, which went again and landed twice;
+link keys failed on a crowded relay as fast as they were given, and crowded it further.
 The gate once misjudged 730000436, 940002917, 940014929, 991000357 and 81002047: the slowest relay held so many that
 what is published there went beyond the bound, until it had drained; who had obeyed a destruction was told in vain
 what had been lost; what the end of a world lets devices say was in no bound; whoever destroys a group owed a device

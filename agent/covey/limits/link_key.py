@@ -6,6 +6,9 @@ LINK_AFTER_ENVELOPES = 8
 """Sealed envelopes for one device, within the life of a link key, before a key is given to it: that costs a message and
 its acknowledgement, which one envelope in eight makes good."""
 
+LINK_DOUBLINGS = 6
+"""How often that number is doubled at most, while one key after another fails before it has made good its cost."""
+
 LINK_KEY_ENVELOPES = 65_536
 """Envelopes under one link key: what one stolen key opens is bounded, and a new one costs next to nothing by then."""
 

@@ -12,10 +12,12 @@ tag and a counter as the nonce. Messages of that group and incarnation go in sho
        `LINK_NOTES_UNANSWERED` is signed and sealed instead.
     4. A key ends as soon as the recipient may not have it: a message under it must be sent again, the recipient repeats
        something that this device has acknowledged, or the recipient has another noise key. Its successor begins at
-       once. A key also ends by age and by number of envelopes.
+       once (but see 5). A key also ends by age and by number of envelopes.
     5. A link begins after a number of sealed envelopes for one device within the lifetime of a key, if this process has
        received something from that device: rare and absent peers are never worth it. The successor of a worn key begins
-       before the key ends.
+       before the key ends. That of a key that ended by rule 4 before it had made good its cost begins as a first one
+       does, each after twice as many envelopes: on a crowded relay, where everything is repeated, keys would fail as
+       fast as they are given, and their LINKs would crowd it further.
     6. A recipient keeps the newest few keys of each author, durably, for a bounded time. They are sealed under the
        noise key that their LINK was sealed for, and are deleted with it: a link key must not reveal what a passphrase
        or a rotation protects.
@@ -47,6 +49,7 @@ from covey.core.wire.short import BOOT_ID_BYTES, Implied, ImpliedBatch, is_short
 from covey.errors import DecryptionError, MalformedError
 from covey.limits.link_key import (
     LINK_AFTER_ENVELOPES,
+    LINK_DOUBLINGS,
     LINK_KEY_ENVELOPES,
     LINK_KEY_US,
     LINK_NOTES_UNANSWERED,
@@ -245,6 +248,8 @@ class SendingLinks:
         """The group that the newest message to each device named."""
         self._batches: dict[DeviceKey, ImpliedBatch] = {}
         """What the longest batch lately said of its series: the next key implies it."""
+        self._wasted: dict[DeviceKey, int] = {}
+        """How many of each device's newest keys, one after the other, failed before they had made good their cost."""
         self._seen: set[DeviceKey] = set()
         self._wanted: set[DeviceKey] = set()
 
@@ -309,7 +314,7 @@ class SendingLinks:
         if now_us - since_us > self._terms.age_us:
             sealed, since_us = 0, now_us
         self._sealed[recipient] = sealed + 1, since_us
-        if sealed + 1 >= self._terms.after:
+        if sealed + 1 >= self._terms.after << self._wasted.get(recipient, 0):
             self._want(recipient)
 
     def _want(self, recipient: DeviceKey) -> None:
@@ -367,10 +372,13 @@ class SendingLinks:
         return b"" if key is None else key.link.tag
 
     def fail(self, recipient: DeviceKey, tag: bytes) -> None:
-        """Stop using a key that its recipient may lack, and begin the next one at once (rule 4)."""
+        """Stop using a key that its recipient may lack, and begin the next one (rules 4 and 5)."""
         if tag and tag == self.tag(recipient):
+            paid = self._used[recipient].counter >= self._terms.after
+            self._wasted[recipient] = 0 if paid else min(self._wasted.get(recipient, 0) + 1, LINK_DOUBLINGS)
             self.end(recipient)
-            self._want(recipient)
+            if paid:
+                self._want(recipient)
 
     def end(self, recipient: DeviceKey) -> None:
         """Stop using a key."""
@@ -384,6 +392,7 @@ class SendingLinks:
             for device in [each for each in keys if not is_peer(each)]:
                 keys.pop(device).link.key.wipe()
         self._sealed = {device: count for device, count in self._sealed.items() if is_peer(device)}
+        self._wasted = {device: keys for device, keys in self._wasted.items() if is_peer(device)}
         self._seen = {device for device in self._seen if is_peer(device)}
         self._groups = {device: group for device, group in self._groups.items() if is_peer(device)}
         self._batches = {device: batch for device, batch in self._batches.items() if is_peer(device)}

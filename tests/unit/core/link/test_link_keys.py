@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 
 from covey.core.crypto import NoiseKey, Secret
 from covey.core.events import EnvelopeDropped
-from covey.core.ids import DeviceKey, GroupId, Incarnation, LinkSeq, Place
-from covey.core.link.link_keys import KeptKey, LinkKey, LinkTerms, open_envelope
+from covey.core.ids import INCARNATION_BYTES, DeviceKey, GroupId, Incarnation, LinkSeq, Place
+from covey.core.link.link_keys import KeptKey, LinkKey, LinkTerms, SendingLinks, open_envelope
 from covey.core.link.sealer import NOT_KEPT, Outgoing
 from covey.core.presence.status import Presence, State
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading
@@ -20,6 +21,7 @@ from covey.core.wire import cbor
 from covey.core.wire.envelope import LINKED, SEALED, LinkEnvelope, read_envelope, seal, seal_by_link
 from covey.core.wire.message import NO_GROUP, MessageType, read_message, write_message
 from covey.core.wire.note import is_note, read_note, write_note
+from covey.core.wire.sequences import SequenceSet
 from covey.core.wire.short import Implied, ImpliedBatch, is_short, restore, shorten
 from covey.core.wire.topics import inbox_topic
 from covey.errors import DecryptionError, RemoteError
@@ -318,6 +320,40 @@ def test_a_repeated_message_is_sealed_and_ends_the_link_key(ann: Talker, ben: Ta
         ann.blob(group_id, b"%d" % number)
         carry(ann, ben)
     assert [_version(each) for each in ann.speaks(group_id, b"a new key")] == [LINKED]
+
+
+def test_keys_that_fail_before_they_have_paid_are_begun_ever_later(ann: Talker, ben: Talker) -> None:
+    """On a crowded relay, where everything is repeated, keys would fail as fast as they are given."""
+    links = SendingLinks(ann.key, ann.rng, _TERMS)
+    links.note_seen(ben.key)
+    address, message = ben.identity.noise.current.public, b"an acknowledgement"
+    places = itertools.count(1)
+
+    def give() -> int:
+        """Return how many envelopes were sealed until a key was wanted, and let it be in use."""
+        sealed = 0
+        while not links.wanted:
+            sealed += 1
+            assert links.seal(ben.key, message, address, 0) is None
+        assert list(links.take_wanted()) == [ben.key]
+        place = Place(next(places))
+        links.begin(ben.key, links.draw(ben.key, Incarnation(b"i" * INCARNATION_BYTES)), address, place, 0)
+        links.acknowledged(ben.key, SequenceSet().add(place))
+        return sealed
+
+    def fail_after(envelopes: int) -> None:
+        for _ in range(envelopes):
+            assert links.seal(ben.key, message, address, 0) is not None
+        links.fail(ben.key, links.tag(ben.key))
+
+    assert give() == _TERMS.after
+    for doubled in (1, 2, 3, 4, 5, 6, 6):
+        fail_after(_TERMS.after - 1)
+        assert give() == _TERMS.after << doubled
+    fail_after(_TERMS.after)
+    assert give() == 0, "one that had paid has its successor at once"
+    fail_after(_TERMS.after - 1)
+    assert give() == _TERMS.after << 1, "and the doubling begins anew"
 
 
 def test_a_recipient_that_has_lost_its_keys_is_reached_all_the_same(
