@@ -336,7 +336,7 @@ def _member_or_not(membership: Membership, message: Message) -> None:
 
 _check_member = receiver_module._check_member
 
-_OF_A_FORMER_MEMBER, _OF_A_LOSS, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 18, 161, 2_917
+_OF_A_FORMER_MEMBER, _OF_A_LOSS, _OF_A_LOSS_AND_RIVALS, _OF_A_LOSS_AND_A_COPY = 4, 18, 421, 2_917
 
 
 def _nothing(*_arguments: object, **_named: object) -> None:
