@@ -199,8 +199,8 @@ class _Query:
             written = self._written(messages)
             with self._committing:
                 brought = self._tables.commit(written, end, self._reworked)
-            self._reporter.written(Progress(seconds=round(time.monotonic() - began, 3), **asdict(brought)))
-            self._numbers[batch_id] = brought.batch_id
+                self._reporter.written(Progress(seconds=round(time.monotonic() - began, 3), **asdict(brought)))
+                self._numbers[batch_id] = brought.batch_id
         except Exception as error:
             self._error = error  # Spark would show its text alone
             raise
