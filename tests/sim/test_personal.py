@@ -45,7 +45,7 @@ _SEEDS_OF_MISTAKES = (3, 4, 0, 1)
 _LOST, _UNANSWERED = "who has lost its state is not invited again", "who was never answered is not invited again"
 _OUTSIDE = "who has obeyed a thief stays outside"
 _READABLE = "what was deleted can be read"
-_SEED_OF_MISTAKE = {_LOST: 7, _UNANSWERED: 57, _OUTSIDE: 79, _READABLE: 0}
+_SEED_OF_MISTAKE = {_LOST: 25, _UNANSWERED: 57, _OUTSIDE: 79, _READABLE: 0}
 _Marks = dict[GroupId, tuple[Holding, OperationId]]
 
 
