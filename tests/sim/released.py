@@ -17,6 +17,8 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from covey.adapters.keys.storage_key import StorageKey
+from covey.adapters.sqlite.membership.groups import place_of_secret
 from covey.app.orders.ordered_actions import OrderedActions
 from covey.app.orders.pinned_commands import PinnedCommands
 from covey.app.relays.export_files import export_files, import_files
@@ -279,22 +281,27 @@ def _begin_as_members(operator: Pump, names: list[str], folder: Path, group: Gro
     with operator.store.transaction():
         for operation, _ in words:
             operator.store.operations.add(operation, group.version, START.wall_us)
-    template = _template(operator, folder, group, [operation for operation, _ in words])
+    secret = operator.node.membership.groups.secret(group.group_id)
+    assert secret is not None
+    template = _template(operator, folder, group, secret, [operation for operation, _ in words])
     for name, (operation, incarnation) in zip(names, words, strict=True):
         path = folder / name
         shutil.copy(template, path)
         with closing(sqlite3.connect(path)) as state, state:
             state.execute("UPDATE device SET incarnation = ?", (incarnation,))
+            wrapped = StorageKey.of(identity(name)).wrap(secret, *place_of_secret(group.group_id, group.epoch_id))
+            state.execute("UPDATE epoch_secret SET secret = ?", (wrapped,))
             since = ObeyedSince(operation.id, operation.height, incarnation)
             row = (group.group_id, since.operation, since.height, since.incarnation)
             state.execute("INSERT INTO obeyed_group VALUES (?, ?, ?, ?)", row)
     operator.restart()
 
 
-def _template(operator: Pump, folder: Path, group: GroupManifest, operations: Iterable[Operation]) -> Path:
+def _template(
+    operator: Pump, folder: Path, group: GroupManifest, secret: bytes, operations: Iterable[Operation]
+) -> Path:
     """Write the state of a member that has the group and its history, and has said nothing itself."""
-    device, secret = Device("template", folder), operator.node.membership.groups.secret(group.group_id)
-    assert secret is not None
+    device = Device("template", folder)
     with device.store.transaction():
         for _, _, raw in operator.store.groups.manifests():
             each = read_manifest(raw)

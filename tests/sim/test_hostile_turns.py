@@ -378,7 +378,7 @@ def _run(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> _World:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, 2])
 def test_honest_members_are_received_despite_hostile_traffic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:  # accepts: 002.35
