@@ -316,7 +316,7 @@ def test_a_device_that_always_sends_beats_once_an_hour_for_its_cost(pair: Pair) 
     beats = deliver(pair)
     for _ in range(2 * 60 + 1):
         pair.wait(MINUTE_S - 1)
-        ann.batch(pair.group_id, b"readings")
+        ann.blob(pair.group_id, b"acknowledged at once")
         beats += deliver(pair)
         pair.wait(1)
         for each in pair.cat.sends():
