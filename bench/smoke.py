@@ -49,7 +49,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "outbox": {"_MESSAGES": 1_000, "_LONG": 10_000},
     "hostile": {"_SECONDS": 0.5, "_PREPARED": 600},
     "rebuild": {"_MEMBERS": 20, "_QUEUED": 1_000, "_TIMES": 3},
-    "page": {"_DEVICES": (200,), "_LANDINGS": 2, "_SETTLES_S": 0.1},
+    "page": {"_DEVICES": (200,), "_LANDINGS": 2},
     "footprint": {"_QUEUED": 200, "_LOOKS": 1, "_QUIET_LOOKS": 1},
     "size": {"_QUEUED": 1_000, "_COMMIT": 100, "_STARTS": 1, "SHORT": Patience(0.2, 0.1, 3)},
 }
