@@ -109,6 +109,13 @@ def test_devices_reach_each_other_by_certificate(enrol: Enrol, new_relay_client:
     assert recipient.receive() == b"hello"
 
 
+def test_a_certificate_need_not_be_on_the_disk(ca: FleetCa, new_relay_client: NewRelayClient) -> None:
+    """A newcomer has that of its invite in memory alone, until it is let in."""
+    name = secrets.token_hex(16)
+    certificate = ClientCertificate(Path("nowhere.pem"), None, ca.mint(name).encode())
+    new_relay_client(name, certificate).up()
+
+
 def test_only_certificates_of_this_authority_come_in(
     tmp_path: Path, enrol: Enrol, new_relay_client: NewRelayClient
 ) -> None:

@@ -17,7 +17,7 @@
     doors.sqlite           each door's position in the vault, mode 0600
     alerts.json            sent and waiting alerts, mode 0600
     fleet.sqlite           the last look at a large fleet, while an agent runs, mode 0600
-    fleet.wanted           touched by whoever wants a further look
+    fleet.wanted           touched by a process that asks for another look
     agent.lock             held while an agent runs; further locks for other processes
     wake.pipe              wakes an agent that fetches files nearby
 
@@ -351,7 +351,7 @@ class StateFolder:
 
     @property
     def fleet_wanted(self) -> Path:
-        """The file that is touched by whoever wants a further look at a large fleet."""
+        """The file that a process touches to ask for another look at a large fleet."""
         return self.path / "fleet.wanted"
 
     @property

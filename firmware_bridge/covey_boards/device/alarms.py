@@ -148,7 +148,7 @@ class Alarms:
         return True
 
     def give_up(self, board):
-        """Judge no more readings of a board whose heap is too small for that; the alarms that wait are lost."""
+        """Stop judging readings: the heap is too small. Alarms that still wait are lost."""
         board._sampling.alarms = None
         sys.modules.pop("alarms", None)
         try:

@@ -84,5 +84,5 @@ def start(files, settings, wrong, clock):
     wrong += failed
     if wrong:
         board.reporting.lasting = ", ".join(wrong)[:160]
-    settings.clear()  # who called keeps it
+    settings.clear()  # the caller still refers to it, so this frees the heap
     return board

@@ -8,7 +8,7 @@ Logs are JSON and Parquet without checksums: a flipped bit in one names other fi
 takes it for what was written. So `DeltaLog` looks at a log before it opens it, and `verifying` looks again and again.
 
 1. A file is as it was written if its digest is that in the name of its copy. If it is not, and the copy is, the file is
-   replaced by the copy; whoever reads meanwhile reads the one or the other.
+   replaced by the copy in one step, so a reader gets one of the two.
 2. A copy is written after its file was read back and compared, and is not synchronised: one that a power cut has torn
    is noticed by its name, and made again from its file (rule 1). So is one that is missing, if the file can be read.
    A torn file without a copy is what a killed run has left (`TableLocation.mend`).

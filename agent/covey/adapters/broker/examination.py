@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT
 from covey.adapters.broker.visitor import BrokerAddress, Visitor
-from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, parse_url, publish_bytes, tls_context
+from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, load_bundle, parse_url, publish_bytes, tls_context
 from covey.errors import CoveyError
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
 
@@ -312,11 +311,7 @@ class Examination:
         host, port, encrypted = parse_url(self._url)
         context = tls_context(self._ca_file, allow_tls12=self._allow_tls12) if encrypted else None
         if context is not None and who is not None and who.bundle:
-            # OpenSSL reads files only; this one has no name and no place on a disk.
-            with open(os.memfd_create("credential"), "wb") as file:  # noqa: PTH123 - a descriptor
-                file.write(who.bundle.encode())
-                file.flush()
-                context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+            load_bundle(context, who.bundle.encode())
         return BrokerAddress(host, port, context)
 
     @staticmethod

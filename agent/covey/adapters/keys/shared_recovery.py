@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
@@ -97,15 +98,15 @@ class SharedRecovery:
         return _APPROVAL + (bytes([place]) + _boxed(plain[:_SECRET_BYTES], asker, rng)).hex()
 
     def secret(self, parts: dict[int, bytes]) -> bytes | None:
-        """Return the secret from the parts of k operators, by their places; None if these do not open it."""
-        places = tuple(sorted(parts)[: self.needed])
-        for number, each in enumerate(combinations(range(len(self.operators)), self.needed)):
-            if each == places:
+        """Return the secret from operators' parts, by their places; None if no k of them open it.
+
+        A wrong part, such as one of another file, only costs one operator more.
+        """
+        for wrapped, places in zip(self.wrapped, combinations(range(len(self.operators)), self.needed), strict=True):
+            if parts.keys() >= {*places}:
                 key = _key_of([parts[place] for place in places], self.digest())
-                try:
-                    return crypto.secretbox_open(self.wrapped[number], bytes(crypto.NONCE_BYTES), key)
-                except DecryptionError:
-                    return None
+                with suppress(DecryptionError):
+                    return crypto.secretbox_open(wrapped, bytes(crypto.NONCE_BYTES), key)
         return None
 
 
@@ -195,8 +196,8 @@ class AdoptionRequest:
 
     @property
     def is_complete(self) -> bool:
-        """Whether enough operators have approved."""
-        return len(self._parts) >= self._shared.needed
+        """Whether the approvals open the recovery file."""
+        return self._shared.secret(self._parts) is not None
 
     @property
     def approved(self) -> tuple[str, ...]:

@@ -171,7 +171,7 @@ def exposes_password(url: str) -> bool:
 class ClientCertificate:
     """Our certificate for a broker that asks: PEM files; without `key_file` the certificate's file has the key.
 
-    `bundle` is the content of a file that is wrapped on the disk: certificate and key.
+    `bundle` is certificate and key, where the file is wrapped on the disk, or there is none yet.
     """
 
     certificate_file: Path
@@ -266,11 +266,11 @@ def check_not_ended(connected: ssl.SSLSocket | ssl.SSLObject, now_s: float, earl
 
 def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:
     key_file = client.key_file or client.certificate_file
-    read_secret(key_file, MAXIMUM_PEM_BYTES)  # whose it is, and who else may read it
     try:
         if client.bundle:
-            _load_bundle(context, client.bundle)
+            load_bundle(context, client.bundle)
             return
+        read_secret(key_file, MAXIMUM_PEM_BYTES)  # whose it is, and who else may read it
         # Without a password a sealed key would be asked for at the terminal, which an agent does not have.
         context.load_cert_chain(client.certificate_file, client.key_file, password="")
     except OSError as error:
@@ -280,8 +280,12 @@ def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:
         ) from error
 
 
-def _load_bundle(context: ssl.SSLContext, bundle: bytes) -> None:
-    """Load a certificate and its key, which OpenSSL takes from a file only: here one in memory."""
+def load_bundle(context: ssl.SSLContext, bundle: bytes) -> None:
+    """Load a certificate and its key, which OpenSSL takes from a file only: here one in memory.
+
+    Raises:
+        OSError: they are not a certificate and its unencrypted private key in PEM.
+    """
     descriptor = os.memfd_create("covey", os.MFD_CLOEXEC)
     try:
         with open(descriptor, "wb", closefd=False) as file:

@@ -2,7 +2,7 @@
 
 1. The file mostly has no name and disappears with the process. Beyond `_CACHE_KIB`, rows not in use are on the disk.
    The agent of a large fleet keeps a named one (`kept_at`), which other processes read (`read_at`) together with the
-   document of the last survey. It is written by that agent alone, and made anew by the next one.
+   document of the last survey. Only that agent writes it, and the next agent starts with an empty one.
 2. A survey rebuilds only stale rows: of devices whose membership changed, that the caller names, or whose time is over.
    So it costs what has happened since the last one.
 3. Only changed rows are written, so a survey of a quiet fleet writes nothing.
@@ -347,7 +347,7 @@ class FleetTable:
         return KeptSurvey(*rows[0]) if rows else None
 
     def has_stale(self) -> bool:
-        """Say whether rows are to be made anew."""
+        """Say whether rows are out of date."""
         return bool(self._run("SELECT 1 FROM stale LIMIT 1"))
 
     # -- who belongs to the fleet --------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ class FleetKeeper:
         return self._due_us
 
     def stop(self, node: Node, now: Now) -> None:
-        """Let the next agent begin anew."""
+        """Remove the table: the next agent makes its own."""
         del node, now
         self._end()
 
@@ -174,7 +174,7 @@ class _Reading:
         from covey.app.fleet.fleet import vault_of
 
         self._steps = view.read(*vault_of(device, None), device.clock.wall_us(), SINCE_US)
-        self._failure: CoveyError | None = None
+        self._failure: Exception | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
         self._thread.start()
@@ -198,5 +198,5 @@ class _Reading:
             for _ in self._steps:
                 if self._ended.is_set():
                     return
-        except CoveyError as error:
+        except Exception as error:  # noqa: BLE001 - raised again by `check`, in the agent's own thread
             self._failure = error

@@ -142,7 +142,7 @@ class VaultMending:
                 left -= size
                 if left <= 0:
                     return
-        except StorageError:  # a later look begins anew
+        except StorageError:  # a later look starts over
             self._remade = None
             raise
         self._remade = None

@@ -145,6 +145,8 @@ def _approvals(shared: SharedRecovery) -> AdoptionRequest:
             print(f"{error}: {error.hint}", file=sys.stderr)
         else:
             print(f"approved by {', '.join(map(printable, asked.approved))}", file=sys.stderr)
+            if len(asked.approved) >= shared.needed and not asked.is_complete:
+                print("these do not open the file: did each approve this one? another operator may", file=sys.stderr)
     return asked
 
 

@@ -76,8 +76,20 @@ def test_parts_of_another_file_do_not_open_it() -> None:
     asked = AdoptionRequest(shared, _rng)
     _approvals(shared, asked, (0,))
     _approvals(other, asked, (1,))
+    assert not asked.is_complete
     with pytest.raises(ConfigurationError, match="do not open"):
         asked.passphrase()
+
+
+def test_a_wrong_part_only_costs_one_operator_more() -> None:
+    (shared, passphrase), (other, _) = _shared(2), _shared(2)
+    asked = AdoptionRequest(shared, _rng)
+    _approvals(other, asked, (0,))
+    _approvals(shared, asked, (1,))
+    assert not asked.is_complete
+    _approvals(shared, asked, (3,))
+    assert asked.is_complete
+    assert asked.passphrase() == passphrase
 
 
 def test_only_an_operator_with_a_part_approves() -> None:
