@@ -7,6 +7,8 @@
 3. A pause in one group holds the whole release. An abort in one group takes its devices out; it is aborted where all
    groups are.
 4. After its author's removal a wave still shows which devices have the release, if another wave counts.
+5. A release that has finished stays finished: silence counts only if it began before its last device had reported, or
+   had its time, and `soak` had passed.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ GroupDevice: TypeAlias = "tuple[GroupId, DeviceKey]"
 _FAILED = {"failed", "refused", "unknown"}
 _OPEN = {"waiting", "asleep"}
 _AWAY = {"silent", "gone", "stopped"}
+_NEVER_US = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +196,12 @@ class GivenRelease:
 
 @dataclass(slots=True)
 class Fared:
-    """What has become of a release, by device; `bad` and `open` are keys, `stops` says that one wave has too many."""
+    """What has become of a release, by device; `bad` and `open` are keys, `stops` says that one wave has too many.
 
+    `others` are the devices that it is for and that were not given it, in the order of their turns.
+    """
+
+    others: list[GroupDevice] = field(default_factory=list)
     outcomes: list[DeviceOutcome] = field(default_factory=list)
     failed: list[DeviceOutcome] = field(default_factory=list)
     silent: list[DeviceOutcome] = field(default_factory=list)
@@ -336,10 +343,17 @@ def fared(device: Device, given: GivenRelease, stop_percent: int) -> Fared:
     Raises:
         LocalError: that is not reported to this device.
     """
-    found, now_us, accepted = Fared(), device.clock.wall_us(), {key.hex() for key in given.accepted()}
+    found, now_us, accepted = (
+        Fared(others_of(device, given)),
+        device.clock.wall_us(),
+        {*map(bytes.hex, given.accepted())},
+    )
     bound = RollOut(given.plan.selector, given.plan.waves, stop_percent, 0, 0)
     waves: dict[int, _OfWave] = {}
-    for outcome, number, is_late in _outcomes(device, given):
+    outcomes = _outcomes(device, given)
+    is_silent = _Silence(device, given.plan, min(now_us, _over_at_us(given, found.others, outcomes)))
+    for outcome, number, due_us in outcomes:
+        is_late = now_us > due_us
         found.outcomes.append(outcome)
         if outcome.device in accepted:
             found.accepted.append(outcome)
@@ -352,17 +366,16 @@ def fared(device: Device, given: GivenRelease, stop_percent: int) -> Fared:
         if outcome.outcome in _FAILED and outcome.code != WITHDRAWN:
             found.failed.append(outcome)
             wave.bad += 1
-        elif _is_silent(outcome, given.plan.seen_within_us, now_us, is_late=is_late):
+        elif is_silent(outcome, is_late=is_late):
             found.silent.append(outcome)
             wave.bad += 1
     found.stops = any(bound.stops(bad=each.bad, given=each.counting) for each in waves.values())
     return found
 
 
-def _outcomes(device: Device, given: GivenRelease) -> list[tuple[DeviceOutcome, int, bool]]:
-    """Return the outcome of each device, the number of the first wave that it was in, and whether its time is over."""
-    found: dict[str, tuple[DeviceOutcome, int, bool]] = {}
-    now_us = device.clock.wall_us()
+def _outcomes(device: Device, given: GivenRelease) -> list[tuple[DeviceOutcome, int, int]]:
+    """Return the outcome of each device, the number of the first wave that it was in, and when its time is over."""
+    found: dict[str, tuple[DeviceOutcome, int, int]] = {}
     announced = announcing(given.known.id)  # which no device reports of
     waves = [(part, wave) for part in given.parts for wave in part.waves if wave.order.selector != announced]
     for part, wave in sorted(waves, key=lambda each: each[1].order.wave):
@@ -373,11 +386,11 @@ def _outcomes(device: Device, given: GivenRelease) -> list[tuple[DeviceOutcome, 
                 "devices do not report the release's results to this device",
                 hint="continue on an operator's device or on a collector",
             )
-        is_late = now_us > _given_at_us(device, part, wave) + wave.plan.patience_us
+        due_us = _given_at_us(device, part, wave) + wave.plan.patience_us
         for each in report.devices:
             before = found.get(each.device)
             if before is None:
-                found[each.device] = each, wave.order.wave, is_late
+                found[each.device] = each, wave.order.wave, due_us
             elif rank(each) < rank(before[0]):
                 found[each.device] = each, *before[1:]
     return [*found.values()]
@@ -396,20 +409,43 @@ def _given_at_us(device: Device, part: ReleasePart, wave: GivenWave) -> int:
     return max(operations.stored_at_us(group_id, each) for each in moments)
 
 
-def _is_silent(outcome: DeviceOutcome, seen_within_us: int | None, now_us: int, *, is_late: bool) -> bool:
-    """Say whether a device has said nothing in its time, or nothing any more since it did it."""
-    if outcome.outcome != "done":
-        return is_late and outcome.outcome in _OPEN
-    if seen_within_us is None:
-        return outcome.away_since_us is not None
-    last_seen_us = max(outcome.seen_at_us or 0, outcome.received_at_us or 0)
-    return bool(seen_within_us) and now_us > last_seen_us + seen_within_us
+def _over_at_us(
+    given: GivenRelease, others: Sequence[GroupDevice], outcomes: Iterable[tuple[DeviceOutcome, int, int]]
+) -> int:
+    """Return when a release has finished, or will have (rule 5); far in the future while a wave is to follow."""
+    if given.plan.next_wave(len(given.devices()), others) is not None:
+        return _NEVER_US
+    soak_us = given.plan.soak_us
+    ends = (due_us if each.outcome in _OPEN else (each.received_at_us or 0) + soak_us for each, _, due_us in outcomes)
+    return max(ends, default=_NEVER_US)
+
+
+class _Silence:
+    """Says whether a device has said nothing in its time, or nothing any more since it did it, at a moment."""
+
+    def __init__(self, device: Device, plan: RollOut, at_us: int) -> None:
+        self._seen_within_us = plan.seen_within_us
+        self._at_us = at_us
+        self._peers, self._seen = device.store.presence.of_peers(), device.store.presence.last_seen()
+
+    def __call__(self, outcome: DeviceOutcome, *, is_late: bool) -> bool:
+        """Say so of a device."""
+        if outcome.outcome != "done":
+            return is_late and outcome.outcome in _OPEN
+        if self._seen_within_us is None:
+            return outcome.away_since_us is not None and self._was_away(DeviceKey(bytes.fromhex(outcome.device)))
+        last_seen_us = max(outcome.seen_at_us or 0, outcome.received_at_us or 0)
+        return bool(self._seen_within_us) and self._at_us > last_seen_us + self._seen_within_us
+
+    def _was_away(self, key: DeviceKey) -> bool:
+        how, since_us = condition(self._peers.get(key), self._seen.get(key), self._at_us)
+        return how in _AWAY and (since_us or 0) <= self._at_us
 
 
 def described(device: Device, given: GivenRelease, how: Fared | None = None) -> Release:
     """Return how a release stands."""
     how = fared(device, given, given.stop_percent) if how is None else how
-    others, operations = others_of(device, given), [wave for part in given.parts for wave in part.waves]
+    others, operations = how.others, [wave for part in given.parts for wave in part.waves]
     first = min(operations, key=lambda each: each.operation.made_at_us)
     last = max(operations, key=lambda each: (each.order.wave, each.operation.made_at_us))
     reported_us = max((each.received_at_us or 0 for each in how.outcomes), default=0)

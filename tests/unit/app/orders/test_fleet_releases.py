@@ -15,7 +15,7 @@ from covey.app.agent.completion_words import completion_words
 from covey.app.orders.continuing import announce_release
 from covey.app.orders.fleet import Scope, administered
 from covey.app.orders.plans import find_plan
-from covey.app.orders.release_reports import Release
+from covey.app.orders.release_reports import Release, release
 from covey.app.orders.releases import PlannedPart, abort, begin, go_on, pause, plan_release, read_waves, resume
 from covey.core.history.bodies import read_body
 from covey.core.history.history import History
@@ -24,6 +24,7 @@ from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import CommandOrder
 from covey.core.ids import DeviceKey, GroupId, key_text
 from covey.core.orders.selector import Selector, SelectorKind
+from covey.core.presence.status import PeerPresence, State
 from covey.errors import LocalError
 from tests.command import Here
 from tests.fleet import identity
@@ -45,8 +46,11 @@ class Operator:
         self.opened = opened
         self.scope = Scope(administered(opened), fleet=True)
 
-    def begin(self, waves: str = "1,50%,100%", stop: int = 30, selector: str = "all") -> Release:
-        plans = plan_release(self.opened, self.scope.groups, selector, read_waves(waves), stop, _HOUR_US, 0, 0)
+    def begin(
+        self, waves: str = "1,50%,100%", stop: int = 30, selector: str = "all", seen_within_us: int | None = 0
+    ) -> Release:
+        bounds = stop, _HOUR_US, 0, seen_within_us
+        plans = plan_release(self.opened, self.scope.groups, selector, read_waves(waves), *bounds)
         parts = [PlannedPart(group, plan, sealed(self.opened, group)) for group, plan in plans]
         return begin(self.opened, self.scope, "install", parts, selector)
 
@@ -122,6 +126,27 @@ def test_the_failures_of_a_wave_count_over_all_groups_and_stop_it_in_each(fleet:
         assert kept.state == "stopped"
         found = resume(laptop.opened, laptop.scope.groups, found.id, None, accept=True)
         assert (found.state, len(found.accepted), found.failed) == ("finished", 3, ())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("began_us", "state"), [(_HOUR_US, "finished"), (-1, "stopped")])
+def test_a_finished_release_stays_finished_when_devices_go_silent_later(
+    fleet: OperatedFleet, began_us: int, state: str
+) -> None:
+    with _operator(fleet, fleet.laptop) as laptop:
+        found = laptop.begin("12", seen_within_us=None)
+    fleet.report(fleet.laptop)
+    with _operator(fleet, fleet.laptop) as laptop:
+        found = release(laptop.opened, laptop.scope.groups, found.id)
+        assert found.state == "finished"
+        ended_us = max(each.received_at_us or 0 for each in found.devices)
+        with laptop.opened.store.transaction():
+            for keys in fleet.devices.values():
+                for key in keys:
+                    gone = PeerPresence(1, State.GONE, 60, (), ended_us + began_us, ended_us - 1)
+                    laptop.opened.store.presence.note(key, gone)
+        assert release(laptop.opened, laptop.scope.groups, found.id).state == state
+        assert laptop.go_on(found.id).state == state
 
 
 @pytest.mark.slow
