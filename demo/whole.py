@@ -107,10 +107,12 @@ def _audited_from_outside(fleet: Fleet, ingest: Ingest) -> Audit:
     from tests.outside.holdings import Holdings
     from tests.outside.vault import Vault
 
+    keys = fleet.folder / "audit.key"
+    fleet.collector.ok("vault", "export-key", str(keys))
     history = fleet.folder / "history"
     fleet.collector.ok("history", "export", str(history))
     holdings = Holdings(read_members(history, fleet.collector.state))
-    holdings.take(Vault(fleet.vault, fleet.collector.state / "vault.key"))
+    holdings.take(Vault(fleet.vault, keys))
     return audit(holdings, [ingest.tables])
 
 

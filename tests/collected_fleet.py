@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from covey.adapters.keys.vault_key_file import VaultKeyFile
 from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import Device, open_device
 from covey.app.groups.groups import create_group
@@ -31,7 +30,7 @@ class CollectedFleet:
         self.now_us = time.time_ns() // 1000
         self.folder = StateFolder.at(self.hub.state)
         with open_device(self.folder) as device:
-            keys = VaultKeyFile(self.hub.state / "vault.key").read().keys
+            keys = self.folder.vault_key(device.node.identity).read().keys
             self.collector = Collector(self.hub.state / "vault", 1, keys[0], device.node.identity)
             self.authors = [Author(self.collector, seed) for seed in range(2, 2 + count)]
             for first in range(0, count, _IN_A_GROUP):

@@ -42,7 +42,7 @@ from bench.messages.collector_devices import Orders, Outcome
 from bench.messages.collector_speakers import speaker_member
 from bench.processes import await_ready, feed, start
 from broker_conf.mosquitto.broker import Broker
-from covey.adapters.keys.vault_key_file import VaultKeyFile
+from covey.adapters.keys.vault_key_file import read_vault_keys
 from covey.adapters.objects.folder import DirectoryStore
 from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import open_device
@@ -216,7 +216,7 @@ class _Site:
         self.collector.end()
         reader = VaultReader(
             DirectoryStore(self.collector.state / "vault"),
-            KeyRing(VaultKeyFile(self.collector.state / "vault.key").read().keys),
+            KeyRing(read_vault_keys(self.collector.state / "vault.key").keys),
         )
         found: Counter[tuple[bytes, int]] = Counter()
         for node in reader.nodes():

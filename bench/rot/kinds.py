@@ -160,12 +160,16 @@ class Keys:
         return label, "restored" if keys == self._keys else "reported"
 
 
+def _storage_key() -> StorageKey:
+    return StorageKey(bytes(32))
+
+
 class VaultKeys:
     """The vault's key file with its copy."""
 
     def __init__(self, folder: Path) -> None:
         self._sound = folder
-        file = VaultKeyFile(folder / "vault.key", has_copy=True)
+        file = VaultKeyFile(folder / "vault.key", _storage_key)
         file.draw(1)
         self._content = file.read()
 
@@ -176,7 +180,7 @@ class VaultKeys:
         how = [damage(path.with_name(victim), chance) for victim in victims]
         label = f"vault key {'both' if len(victims) > 1 else victims[0]} {how[0]}"
         try:
-            content = VaultKeyFile(path, has_copy=True).read()
+            content = VaultKeyFile(path, _storage_key).read()
         except (ConfigurationError, StorageError) as error:
             if len(victims) == 1:
                 raise WrongError(f"a whole copy was not used: {error}") from error

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from covey.adapters.keys.vault_key_file import read_vault_keys
 from covey.adapters.objects.folder import DirectoryStore
 from covey.core.telemetry.batch import Batch
 from covey.core.telemetry.decoding import read_telemetry
 from covey.core.vault import documents
-from covey.core.vault.key_file import KeyFile
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.wire.message import read_message
 from covey.limits.vault import MAXIMUM_SEGMENT_BYTES, MAXIMUM_VAULT_MANIFEST_BYTES
@@ -33,7 +33,7 @@ def landed(collector: Collector) -> Counter[tuple[str, str, int, Any]]:
 
 def landed_in_order(collector: Collector) -> Iterator[tuple[int, Batch]]:
     """Open the whole vault and yield its batches with their numbers, in the order in which they came to each node."""
-    key = KeyFile.parse((collector.state / "vault.key").read_text()).newest
+    key = read_vault_keys(collector.state / "vault.key").newest
     store = DirectoryStore(collector.state / "vault")
     for name in store.keys(documents.manifest_prefix(key.vault_id)):
         node = documents.node_of_manifest_key(name)

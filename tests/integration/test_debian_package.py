@@ -186,7 +186,8 @@ def test_a_life_of_the_package(packages: tuple[Path, Path], purged: DebianRoot) 
     (state / "vault.key").touch()
     root.dpkg("--purge", "covey")
     assert not (root.path / "etc/covey").exists()
-    assert {path.name for path in state.iterdir()} == {"vault", "vault.key"}, (
+    kept = {f"{name}{copy}" for name in ("identity.key", "noise.keys") for copy in ("", ".copy")}
+    assert {path.name for path in state.iterdir()} == {"vault", "vault.key", *kept}, (
         "other devices' readings are not the device's"
     )
     assert not list(enabled.glob("covey*"))

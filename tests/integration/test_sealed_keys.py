@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import Device, open_device
 from tests.integration.gateway import Gateway
 from tests.key_keepers import SoftwareTpm, holds
-from tests.waiting import wait_until
+from tests.waiting import GUARD_S, wait_until
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -90,6 +92,10 @@ def _secrets(device: Device) -> dict[str, bytes]:
         secret = store.groups.secret(group.group_id, group.epoch_id)
         assert secret is not None
         found[f"group secret {group.group_id.hex()}"] = secret
+    if device.folder.has_vault_key:
+        keys = device.folder.vault_key(identity).read()
+        found |= {f"vault key {each.key_id.hex()}": each.key for each in keys.keys}
+        found["vault reader"] = keys.reader_secret or b"not drawn yet"
     return found
 
 
@@ -113,6 +119,8 @@ def test_a_stolen_card_holds_no_secret(gateway: Gateway, tpm: SoftwareTpm, tmp_p
     gateway.ok("relay", "add", "mqtt://localhost:11", "--certificate", "-", feed=certificate)
     passwords["certificate"] = certificate.strip().splitlines()[1].encode()  # of its key
     groups = [gateway.json("group", "create")["group_id"] for _ in range(2)]
+    gateway.ok("vault", "init")
+    gateway.ok("vault", "rotate-key")
     _start(gateway)
     with open_device(StateFolder.at(gateway.state)) as device:
         secrets = _secrets(device) | passwords
@@ -125,16 +133,40 @@ def test_a_stolen_card_holds_no_secret(gateway: Gateway, tpm: SoftwareTpm, tmp_p
     shutil.copytree(gateway.state, stolen, ignore=shutil.ignore_patterns("wake.pipe"))
     assert (stolen / "state.sqlite-wal").stat().st_size > 0
     assert {what.split()[0] for what in secrets} == {
-        *("signing", "noise", "group", "invite", "code", "password", "certificate")
+        *("signing", "noise", "group", "vault", "invite", "code", "password", "certificate")
     }
     tpm.clear()
     assert {what: holds(stolen, secret) for what, secret in secrets.items() if holds(stolen, secret)} == {}
+
+
+def test_the_tables_of_a_hub_fill_by_themselves_and_those_of_a_stolen_card_do_not(
+    gateway: Gateway, tpm: SoftwareTpm, tmp_path: Path
+) -> None:
+    gateway.ok("group", "create", "--capability", "collector")
+    gateway.ok("vault", "init")
+    vault, own = str(gateway.state / "vault"), gateway.state / "vault.key"
+
+    def fill(tables: str, key_file: Path) -> str:
+        words = ("run", vault, str(tmp_path / tables), "--key-file", str(key_file), "--available-now")
+        done = subprocess.run(
+            [sys.executable, "-m", "covey_ingest", *words], capture_output=True, text=True, timeout=GUARD_S, check=False
+        )
+        return done.stderr if done.returncode else f"{done.stdout}filled"
+
+    assert fill("tables", own).endswith("filled")
+    copy, stolen = tmp_path / "copy.key", tmp_path / "stolen"
+    gateway.ok("vault", "export-key", str(copy))
+    shutil.copytree(gateway.state, stolen, ignore=shutil.ignore_patterns("wake.pipe"))
+    tpm.clear()
+    assert "this machine's TPM does not open" in fill("other", stolen / "vault.key")
+    assert fill("other", copy).endswith("filled")
 
 
 def test_a_hub_moves_to_another_machine_by_its_recovery_file_alone(
     gateway: Gateway, tpm: SoftwareTpm, tmp_path: Path
 ) -> None:
     gateway.ok("group", "create", "--capability", "collector")
+    vault = gateway.json("vault", "init")["vault_id"]
     before = gateway.json("key", "show")
     password = tmp_path / "passphrase"
     password.touch(0o600)
@@ -147,6 +179,7 @@ def test_a_hub_moves_to_another_machine_by_its_recovery_file_alone(
     gateway.ok("hub", "adopt", str(recovery), "--password-file", str(password), "--state", str(second))
     assert gateway.json("key", "seal", "--state", str(second))["seal"] == "tpm"
     assert gateway.json("key", "show", "--state", str(second))["signing_key"] == before["signing_key"]
+    assert gateway.json("vault", "init", "--state", str(second))["vault_id"] == vault, "the same keys open its vault"
     assert holds(second, _seed(second)) == []
 
 

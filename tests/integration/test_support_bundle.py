@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from covey.core.vault.key_file import KeyFile
+from covey.adapters.keys.vault_key_file import read_vault_keys
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
@@ -83,7 +83,7 @@ def test_secrets_planted_everywhere_stay_out(tmp_path: Path, new_gateway: Callab
             if path.exists():
                 assert not _holds(text, path.read_bytes()), secret_file
         if gateway is one:  # the words of the file are no secret
-            keys = KeyFile.parse((one.state / "vault.key").read_text())
+            keys = read_vault_keys(one.state / "vault.key")
             for secret in (keys.newest.key, keys.reader_secret or b""):
                 assert len(secret) == 32
                 assert not _holds(text, secret)

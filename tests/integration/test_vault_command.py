@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from covey.adapters.keys.vault_key_file import read_vault_keys
 from covey.adapters.objects.cloud import open_cloud_store
 from covey.adapters.objects.folder import DirectoryStore
 from covey.adapters.objects.location import open_existing_store
@@ -178,9 +179,13 @@ def test_keys_are_drawn_once_copied_0600_and_rotated(new_gateway: Make, tmp_path
     copy = tmp_path / "copy.key"
     gateway.ok("vault", "export-key", str(copy))
     assert copy.stat().st_mode & 0o777 == 0o600
-    own, copied = (json.loads(path.read_text()) for path in (gateway.state / "vault.key", copy))
-    assert copied["keys"] == own["keys"]
-    assert "reader_secret" not in copied, "whoever made the copy is given nothing by others in its name"
+    own, copied = read_vault_keys(gateway.state / "vault.key"), read_vault_keys(copy)
+    assert copied.keys == own.keys
+    assert own.reader_secret is not None
+    assert copied.reader_secret is None, "whoever made the copy is given nothing by others in its name"
+    assert own.newest.key.hex() in copy.read_text()
+    for name in ("vault.key", "vault.key.copy"):
+        assert (gateway.state / name).read_bytes().startswith(b"covey-wrapped-1 ")
     assert "already exists" in gateway.fails("vault", "export-key", str(copy), code=2)
 
 

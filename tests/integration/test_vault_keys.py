@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from covey.adapters.keys.vault_key_file import VaultKeyFile, read_vault_keys
 from covey_ingest.options import SourceOptions
 from covey_ingest.spark.source import VaultBatchReader
 from tests.integration.gateway import Gateway
@@ -59,8 +60,7 @@ def test_a_removed_collector_reads_nothing_that_lands_after_and_all_others_go_on
     other.end()
     stolen, robbed = tmp_path / "stolen", tmp_path / "robbed.key"
     shutil.copytree(other.state, stolen, ignore=shutil.ignore_patterns("*.pipe"))
-    robbed.write_bytes((other.state / "vault.key").read_bytes())
-    robbed.chmod(0o600)
+    VaultKeyFile(robbed).write(read_vault_keys(stolen / "vault.key"))
     assert _read(vault, robbed) == _numbers(0, 10)
     one.ok("group", "remove", other.author[:8], "--yes")
     wait_until(lambda: len(gateway.json("group", "show")["members"]) == 2, "the gateway knows")

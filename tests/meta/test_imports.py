@@ -106,7 +106,8 @@ _MAY_IMPORT: dict[str, tuple[str, ...]] = {
             "covey.adapters.objects",
             "covey.adapters.files",
             "covey.adapters.http",
-        ),  # it reads the vault, replaces files and serves HTTP as the agent does
+            "covey.adapters.keys",
+        ),  # it reads the vault and its keys, replaces files and serves HTTP as the agent does
     ),
     "pyspark_covey": ("covey_ingest.spark.source",),
     "broker_conf": (

@@ -21,6 +21,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from covey.adapters.keys.vault_key_file import read_vault_keys
 from tests.spark.processes import Process, below, kill
 from tests.waiting import wait_until
 
@@ -100,7 +101,7 @@ class Cluster:
     def start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         """Start a program in a file system of its own."""
         own = {
-            "COVEY_TEST_KEY": self._key_file.read_text(),
+            "COVEY_TEST_KEY": read_vault_keys(self._key_file).to_text(),
             "COVEY_TEST_DISK": str(self._disk if name == MASTER else ""),
         }
         with (self._logs / f"{name}.log").open("ab") as output:

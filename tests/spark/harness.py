@@ -54,6 +54,7 @@ from tests.spark.ingests import TABLES_BUCKET, Ingest, IngestHere, IngestInClust
 from tests.spark.strikes import Dice, Strike
 from tests.spark.tables_disk import TablesDisk
 from tests.spark.vault_places import VaultFolder, VaultInStore, VaultPlace
+from tests.vault_keys import plain_copy
 from tests.waiting import Patience
 
 INTERVAL_SECONDS = 0.25
@@ -226,7 +227,8 @@ class Harness:
         history = self._folder / "history"
         self.collector.ok("history", "export", str(history))
         holdings = Holdings(read_members(history, self.collector.state))
-        holdings.take(Vault(self.fleet.vault, self.collector.state / "vault.key"))
+        keys = plain_copy(self.collector.state / "vault.key", self._folder / "audit.key")
+        holdings.take(Vault(self.fleet.vault, keys))
         return audit(holdings, [ingest.tables for ingest in self.ingests])
 
     def _is_delivered(self) -> bool:

@@ -13,7 +13,7 @@
     relay-ca.pem           the broker's authorities, if an inviter named them
     relays/                credentials for further brokers
     broker/                a relay of this device's own, which `covey relay serve` runs
-    vault.key              a collector's vault keys, mode 0600
+    vault.key              a collector's vault keys, mode 0600, wrapped
     doors.sqlite           each door's position in the vault, mode 0600
     alerts.json            sent and waiting alerts, mode 0600
     fleet.sqlite           the last look at a large fleet, while an agent runs, mode 0600
@@ -32,6 +32,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -355,9 +356,14 @@ class StateFolder:
         return self.path / "fleet.wanted"
 
     @property
-    def vault_key(self) -> VaultKeyFile:
-        """The vault's keys, where this device is a collector, or looks after a vault."""
-        return VaultKeyFile(self.path / "vault.key", has_copy=True)
+    def has_vault_key(self) -> bool:
+        """Whether this device has a vault's keys: it is a collector, or looks after a vault."""
+        path = self._vault_key_path
+        return path.exists() or copy_of(path).exists()
+
+    def vault_key(self, identity: Identity) -> VaultKeyFile:
+        """Return the file of the vault's keys, which may not be there."""
+        return VaultKeyFile(self._vault_key_path, partial(StorageKey.of, identity))
 
     @property
     def actions(self) -> Path:
@@ -452,6 +458,10 @@ class StateFolder:
     @property
     def _wiped_path(self) -> Path:
         return self.path / "wiped"
+
+    @property
+    def _vault_key_path(self) -> Path:
+        return self.path / "vault.key"
 
     @property
     def _identity_path(self) -> Path:

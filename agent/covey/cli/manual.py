@@ -45,7 +45,7 @@ _FILES = (
     ("state.sqlite", "outbox, inbox, groups"),
     ("relay.password", "this device's broker password"),
     ("relay.pem", "this device's certificate for the broker, with its key"),
-    ("vault.key", "a collector's vault key, for the ingest"),
+    ("vault.key", "a collector's vault keys; the device's key opens them"),
 )
 
 

@@ -138,6 +138,17 @@ def mend_secret(path: Path, right: bytes | bytearray, found: Sequence[bytes | by
                     report("warning", f"{path} was missing or damaged: restored from its second copy")
 
 
+def replace_found(path: Path, content: bytes | bytearray, found: Sequence[bytes | bytearray]) -> None:
+    """Replace a secret and its copy, unless another process has replaced what `read_secret_twice` had found.
+
+    A disk that refuses leaves it to the next time.
+    """
+    with suppress(ConfigurationError, StorageError, OSError), locked_folder(path.parent):
+        if read_secret_twice(path, max(map(len, found))) == found:
+            write_secret(path, content)
+            write_secret(copy_of(path), content)
+
+
 def _holds(path: Path, content: bytes | bytearray) -> bool:
     with suppress(ConfigurationError, StorageError):
         if path.exists():

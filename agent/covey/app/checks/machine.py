@@ -67,8 +67,8 @@ def secrets(device: Examined) -> Iterator[Seen]:
     password = device.folder.relay_password(device.configuration.config, device.identity)
     if relay.url and not password and not relay.client_certificate:
         yield warning("no password or certificate for the relay", "covey relay set --password-file -")
-    if device.folder.vault_key.exists():
-        device.folder.vault_key.read()
+    if device.folder.has_vault_key:
+        device.folder.vault_key(device.identity).read()
     yield ok("key files are private")
 
 

@@ -128,7 +128,7 @@ def vault(device: Examined) -> Iterator[Seen]:
     labels = DeviceLabels(device.opened.node.groups.joined())
     for trouble in troubles_of_vault(device.opened.store, labels, device.clock.wall_us()):
         yield warning(trouble, "covey vault status")
-    if not device.folder.vault_key.exists():
+    if not device.folder.has_vault_key:
         yield Level.SKIPPED, "this device is not a collector", ""
     elif "://" in place:
         yield ok(f"{place}, {size_text(device.status.landing_bytes)} waiting to be stored")

@@ -245,7 +245,7 @@ class Dashboard:
 
     def _vault(self, device: Device) -> tuple[VaultReader, list[str], int] | None:
         self._view.take_members(device)
-        if not device.folder.vault_key.exists():
+        if not device.folder.has_vault_key:
             return None
         return *vault_of(device, self._location), device.clock.wall_us()
 

@@ -130,7 +130,7 @@ class FleetView:
             StorageError: the vault cannot be read.
         """
         self.take_members(device)
-        if device.folder.vault_key.exists():
+        if device.folder.has_vault_key:
             for _ in self.read(*vault_of(device, location), device.clock.wall_us(), since_us, always_us):
                 pass
         return self.survey(device)
@@ -147,7 +147,7 @@ class FleetView:
         Raises:
             StorageError: the vault cannot be read.
         """
-        now_us, reads_vault = device.clock.wall_us(), device.folder.vault_key.exists()
+        now_us, reads_vault = device.clock.wall_us(), device.folder.has_vault_key
         carriers = device.store.carriers.all()
         near = {key, carriers.get(key, key), *(board for board, gateway in carriers.items() if gateway == key)}
         self.take_members(device, near)
@@ -235,7 +235,7 @@ class FleetView:
             overdue_most: of how many, not heard for too long since the last look, it is taken up; the rest is next.
             most: how many rows of devices are made, about; `table.has_stale` says whether some are left. None for all.
         """
-        now_us, own, has_keys = device.clock.wall_us(), own_condition(device), device.folder.vault_key.exists()
+        now_us, own, has_keys = device.clock.wall_us(), own_condition(device), device.folder.has_vault_key
         self._devices.look(device, now_us, listens=own.listens, overdue_most=overdue_most, most=most)
         releases, rollbacks = self._roll_outs.releases(device), self._roll_outs.rollbacks(device)
         writers = _writers(device, self._newest)

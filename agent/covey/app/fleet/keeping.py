@@ -96,7 +96,7 @@ class FleetKeeper:
         if self._reading is None:
             self._began_us = began_us
             has_all = view.take_members(device, most=_GROUPS)
-            if has_all and device.folder.vault_key.exists():
+            if has_all and device.folder.has_vault_key:
                 self._reading = _Reading(view, device)
         else:
             has_all = True
@@ -119,7 +119,7 @@ class FleetKeeper:
             self._due_us = now.monotonic_us + took_us
 
     def _is_read(self, device: Device) -> bool:
-        return self._was_read or not device.folder.vault_key.exists()
+        return self._was_read or not device.folder.has_vault_key
 
     def _keep(self, view: FleetView, fleet: Fleet) -> None:
         from covey.app.documents import to_json

@@ -48,7 +48,7 @@ def open_vault_place(device: Device, vault: str | None) -> PiecewiseStore:
 
     location = vault or str(device.config.vault.location)
     objects = open_vault_store(location, Path.cwd() if vault else device.folder.path)
-    if not device.folder.vault_key.exists():
+    if not device.folder.has_vault_key:
         objects.get(manifest_key(VaultId(bytes(VAULT_ID_BYTES)), NodeId(bytes(NODE_ID_BYTES))), 1)
     return objects
 
@@ -73,7 +73,8 @@ def collector_roles(device: Device, vault: str | None) -> list[AgentRole]:
     from covey.app.telemetry.node_keys import NodeKeys
 
     location, objects = vault or str(device.config.vault.location), open_vault_place(device, vault)
-    key_file, identity = device.folder.vault_key, device.node.identity
+    identity = device.node.identity
+    key_file = device.folder.vault_key(identity)
     key_file.draw(device.clock.wall_us())
     collector = Collector(
         identity,
@@ -86,7 +87,7 @@ def collector_roles(device: Device, vault: str | None) -> list[AgentRole]:
         lambda: _is_nearly_full(location, device.folder.path),
     )
     note_vault_place(device, vault)
-    report("info", f"storing telemetry in {location}; its readers need the key in {key_file.path}")
+    report("info", f"storing telemetry in {location}; other readers need its keys: covey vault export-key")
     if "://" in location:
         return [collector]
     mirrors = device.config.vault.mirrors

@@ -284,7 +284,7 @@ def run_doors(folder: StateFolder, log: Callable[[str], None]) -> None:
     """
     entries = _entries(folder)
     doors = [(each, open_door(each, folder.path), open_history(each, folder.path)) for each in entries]
-    if not folder.vault_key.exists():
+    if not folder.has_vault_key:
         raise ConfigurationError(
             "this device has no vault, so it has no readings to forward",
             hint="use doors on the collector, the device that runs 'covey collect'",

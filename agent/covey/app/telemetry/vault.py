@@ -20,6 +20,7 @@ from covey.limits.vault import MAXIMUM_SEGMENT_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from covey.adapters.keys.vault_key_file import VaultKeyFile
     from covey.app.device.device import Device
     from covey.app.telemetry.compactor import Compaction
     from covey.app.telemetry.node_keys import NodeKeys
@@ -129,7 +130,7 @@ def prepare_vault(device: Device, location: str | None) -> PreparedVault:
     """
     from covey.adapters.objects.location import absolute_location
 
-    key_file = device.folder.vault_key
+    key_file = _key_file(device)
     new = not key_file.exists()
     if location:
         device.folder.configuration.change({"vault.location": absolute_location(location)})
@@ -321,7 +322,7 @@ def _keys_and_memory(device: Device) -> tuple[KeyRing, StoreMemory]:
     from covey.app.telemetry.vault_survey import StoreMemory
 
     _require_keys(device)
-    keys = device.folder.vault_key.read().ring()
+    keys = _key_file(device).read().ring()
     return keys, StoreMemory(DirectoryStore(device.folder.path / _SEEN_FOLDER), keys.vault_id)
 
 
@@ -340,7 +341,7 @@ def export_vault_keys(device: Device, target: Path) -> VaultKeys:
     _require_keys(device)
     if target.exists():
         raise UsageError(f"{target} already exists", hint="name another file, or remove it")
-    content = device.folder.vault_key.read()
+    content = _key_file(device).read()
     VaultKeyFile(target).write(content.copy())
     return _vault_keys(content)
 
@@ -392,17 +393,17 @@ def change_readers(device: Device, location: str | None, public: str, *, add: bo
     _require_keys(device)
     reader = VaultKeyReader(_reader_key(public))
     groups, now = device.node.groups.joined(), device.now()
-    keys = _node_keys(device, _open_store(device, location))
+    keys, key_file = _node_keys(device, _open_store(device, location)), _key_file(device)
     with device.store.transaction():
-        content = device.folder.vault_key.read()
+        content = key_file.read()
         others = tuple([each for each in content.readers if each.public != reader.public])
         if not add and len(others) == len(content.readers):
             raise UsageError("this device has no such reader", hint="'covey vault readers' lists them")
-        device.folder.vault_key.write(replace(content, readers=(reader, *others) if add else others))
+        key_file.write(replace(content, readers=(reader, *others) if add else others))
     if not add:
         keys.rotate(groups, now)
     keys.prepare(groups, now)
-    return _vault_keys(device.folder.vault_key.read())
+    return _vault_keys(key_file.read())
 
 
 def vault_readers(device: Device) -> list[VaultReaderKey]:
@@ -412,7 +413,7 @@ def vault_readers(device: Device) -> list[VaultReaderKey]:
         LocalError: this device has none.
     """
     _require_keys(device)
-    readers = device.folder.vault_key.read().readers
+    readers = _key_file(device).read().readers
     return [VaultReaderKey(each.public.hex(), each.device.hex() if each.device else "") for each in readers]
 
 
@@ -432,11 +433,16 @@ def _vault_keys(content: KeyFile) -> VaultKeys:
 def _node_keys(device: Device, objects: ObjectStore) -> NodeKeys:
     from covey.app.telemetry.node_keys import NodeKeys
 
-    return NodeKeys(device.node.identity, device.folder.vault_key, device.store, objects, secrets.token_bytes)
+    return NodeKeys(device.node.identity, _key_file(device), device.store, objects, secrets.token_bytes)
+
+
+def _key_file(device: Device) -> VaultKeyFile:
+    return device.folder.vault_key(device.node.identity)
 
 
 def _require_keys(device: Device) -> None:
-    if not device.folder.vault_key.exists():
+    if not device.folder.has_vault_key:
         raise LocalError(
-            "this device has no vault key", hint="create it: covey vault init; or copy the collector's vault.key here"
+            "this device has no vault key",
+            hint="covey vault init; or put here as vault.key what 'covey vault export-key FILE' writes on a collector",
         )

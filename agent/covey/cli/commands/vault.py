@@ -169,7 +169,7 @@ def _init(device: Device, options: argparse.Namespace) -> None:
         print_json(to_json(prepared))
         return
     print(f"vault {prepared.vault_id} at {prepared.location}{'' if prepared.new else ' (it existed already)'}")
-    print(f"  keys  {prepared.key_file}: anyone with this file can read the vault; 'covey vault export-key' copies it")
+    print(f"  keys  {prepared.key_file}, opened by this device's key; 'covey vault export-key' copies them for readers")
 
 
 def _status(device: Device, options: argparse.Namespace) -> int:
