@@ -19,7 +19,6 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from covey.app.api.operations import _FOLLOW_S_MAX
 
-_EXAMPLES = 40
 _FRAMING = {"connection", "content-encoding", "content-length", "expect", "host", "transfer-encoding", "upgrade"}
 """Headers that frame a request: no description names them. Hypothesis takes some of the names that it makes up from the
 texts in the sources that are loaded, which differ from worker to worker."""
@@ -37,12 +36,12 @@ def _goes_on(said: object) -> bool:
     return text.isascii() and text.isdigit() and int(text) <= _FOLLOW_S_MAX
 
 
-def try_promises(description: dict[str, Any], method: str, path: str, session: requests.Session) -> None:
-    """Send requests to an operation, as its description allows and as it does not; check each answer."""
+def try_promises(description: dict[str, Any], method: str, path: str, session: requests.Session, count: int) -> None:
+    """Send so many requests to an operation, as its description allows and as it does not; check each answer."""
 
     @seeded(7)
     @settings(
-        max_examples=_EXAMPLES,
+        max_examples=count,
         deadline=None,
         database=None,
         phases=[Phase.explicit, Phase.generate],

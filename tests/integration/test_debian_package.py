@@ -36,6 +36,7 @@ _NEEDS = (
 """What the package depends on, and nothing else beside Debian's essential packages: what it forgot would be missing."""
 
 _AS_AGENT = ("setpriv", "--reuid=covey", "--regid=covey", "--init-groups", "covey")
+_MODULES = "usr/lib/python3/dist-packages"
 _OLD_SCHEMA = 1
 _DEBIAN_NAMES = {"cffi": "cffi-backend", "pynacl": "nacl", "pyserial": "serial"}
 _IMPORTED_AS = {"cffi-backend": "_cffi_backend", "pykcs11": "PyKCS11"}
@@ -60,11 +61,22 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DebianRoot]:
 
 
 @pytest.fixture
-def purged(root: DebianRoot) -> Iterator[DebianRoot]:
-    """The same; what a test leaves behind goes."""
-    yield root
+def purged(root: DebianRoot) -> DebianRoot:
+    """The same; what a test before has left behind is gone."""
     root.dpkg("--purge", "covey")
     shutil.rmtree(root.path / "var/lib/covey", ignore_errors=True)
+    return root
+
+
+@pytest.fixture
+def installed(packages: tuple[Path, Path], root: DebianRoot) -> DebianRoot:
+    """The same with this package and without a device: one installation for several tests, as it takes seconds."""
+    if not list((root.path / "usr/lib/covey").glob("covey-0.1.0.dist-info")):
+        root.dpkg("--install", str(packages[1]))
+    for name in ("var/lib/covey", "etc/covey/conf.d", "etc/credstore", "etc/systemd/system/covey.service.d"):
+        for each in (root.path / name).glob("*"):
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
+    return root
 
 
 def test_lintian_finds_nothing(packages: tuple[Path, Path]) -> None:
@@ -108,21 +120,6 @@ def test_every_import_is_in_the_package_or_in_debian() -> None:
     programs = [each for each in sources("agent", "firmware_bridge") if not re.search("/(device|shared)/", str(each))]
     imported = {name.partition(".")[0] for source in programs for name in source.loads}
     assert imported - set(sys.stdlib_module_names) <= known
-
-
-def test_files_are_put_and_got_with_what_debian_has(packages: tuple[Path, Path], purged: DebianRoot) -> None:
-    root = purged
-    root.dpkg("--install", str(packages[1]))
-    assert root.run("python3", "-c", "from importlib.util import find_spec as f; print(f('blake3'))").stdout == "None\n"
-    root.run(*_AS_AGENT, "init")
-    root.run(*_AS_AGENT, "group", "create")
-    content = bytes(range(256)) * 4_000
-    model = root.path / "var/lib/covey/model.bin"
-    model.write_bytes(content)
-    model.chmod(0o644)
-    root.run(*_AS_AGENT, "file", "put", "/var/lib/covey/model.bin")
-    root.run(*_AS_AGENT, "file", "get", "model.bin", "-o", "/var/lib/covey/got.bin")
-    assert (root.path / "var/lib/covey/got.bin").read_bytes() == content
 
 
 def _age(database: Path) -> None:
@@ -179,6 +176,7 @@ def test_a_life_of_the_package(packages: tuple[Path, Path], purged: DebianRoot) 
     root.dpkg("--remove", "covey")
     assert not (root.path / "usr/bin/covey").exists()
     assert not (root.path / "usr/lib/covey").exists(), "byte code goes, too"
+    assert not (root.path / _MODULES / "covey").exists()
     assert (state / "identity.key").exists()
     assert "fleet.example.org" in settings.read_text()
 
@@ -208,11 +206,22 @@ def test_a_failing_migration_leaves_database_and_package_whole(packages: tuple[P
     assert "install ok installed" in root.dpkg("--status", "covey").stdout
 
 
-def test_manual_and_completions_are_those_of_the_installed_program(
-    packages: tuple[Path, Path], purged: DebianRoot
-) -> None:
-    root = purged
-    root.dpkg("--install", str(packages[1]))
+def test_files_are_put_and_got_with_what_debian_has(installed: DebianRoot) -> None:
+    root = installed
+    assert root.run("python3", "-c", "from importlib.util import find_spec as f; print(f('blake3'))").stdout == "None\n"
+    root.run(*_AS_AGENT, "init")
+    root.run(*_AS_AGENT, "group", "create")
+    content = bytes(range(256)) * 4_000
+    model = root.path / "var/lib/covey/model.bin"
+    model.write_bytes(content)
+    model.chmod(0o644)
+    root.run(*_AS_AGENT, "file", "put", "/var/lib/covey/model.bin")
+    root.run(*_AS_AGENT, "file", "get", "model.bin", "-o", "/var/lib/covey/got.bin")
+    assert (root.path / "var/lib/covey/got.bin").read_bytes() == content
+
+
+def test_manual_and_completions_are_those_of_the_installed_program(installed: DebianRoot) -> None:
+    root = installed
     shells = {
         "bash": "usr/share/bash-completion/completions/covey",
         "zsh": "usr/share/zsh/vendor-completions/_covey",
@@ -227,12 +236,9 @@ def test_manual_and_completions_are_those_of_the_installed_program(
     assert page == root.run("python3", "-I", "-c", code).stdout
 
 
-def test_the_machines_python_has_the_client_and_commands_have_their_files(
-    packages: tuple[Path, Path], purged: DebianRoot
-) -> None:
-    root = purged
-    root.dpkg("--install", str(packages[1]))
-    modules = root.path / "usr/lib/python3/dist-packages"
+def test_the_machines_python_has_the_client_and_commands_have_their_files(installed: DebianRoot) -> None:
+    root = installed
+    modules = root.path / _MODULES
     ours = {path for path in modules.glob("covey*") if path.name != "__pycache__"}
     assert {path.name for path in ours} == {"covey"}
     assert {path.name for path in (modules / "covey").iterdir()} == {*CLIENT, "__pycache__"}
@@ -242,17 +248,12 @@ def test_the_machines_python_has_the_client_and_commands_have_their_files(
     assert names == shipped_files.names()
     for name in names:
         assert root.run("covey", "system-files", name).stdout == shipped_files.read(name)
-    root.dpkg("--remove", "covey")
-    assert not (modules / "covey").exists(), "byte code goes, too"
 
 
 @pytest.mark.broker
-def test_systemd_runs_what_the_package_installs(
-    packages: tuple[Path, Path], purged: DebianRoot, tmp_path: Path
-) -> None:
+def test_systemd_runs_what_the_package_installs(installed: DebianRoot, tmp_path: Path) -> None:
     need(missing_for_boot(_NEEDS))
-    root = purged
-    root.dpkg("--install", str(packages[1]))
+    root = installed
     with Broker(tmp_path / "broker") as broker, booted(root) as system:
         _nothing_fails_before_there_is_a_device(system)
         username = _a_device_without_a_relay_is_not_retried(system, root)
@@ -263,12 +264,9 @@ def test_systemd_runs_what_the_package_installs(
         _it_stops_when_asked(system)
 
 
-def test_systemd_opens_a_sealed_key_for_units_and_for_root_only(
-    packages: tuple[Path, Path], purged: DebianRoot
-) -> None:
+def test_systemd_opens_a_sealed_key_for_units_and_for_root_only(installed: DebianRoot) -> None:
     need(missing_for_boot(_NEEDS))
-    root = purged
-    root.dpkg("--install", str(packages[1]))
+    root = installed
     credential = root.path / "etc/credstore.encrypted/covey.seal"
     with booted(root) as system:
         system.run("covey", "init")
@@ -325,7 +323,7 @@ def _a_device_without_a_relay_is_not_retried(system: Booted, root: DebianRoot) -
 def _credentials_are_with_the_agent(system: Booted, root: DebianRoot) -> None:
     """READY comes with the start; the key opens, and the broker lets the agent in with what only systemd has."""
     drop_in = root.path / "etc/systemd/system/covey.service.d/quick.conf"
-    drop_in.parent.mkdir()
+    drop_in.parent.mkdir(exist_ok=True)
     drop_in.write_text("[Service]\nWatchdogSec=2\nTimeoutAbortSec=2\nRestartSec=100ms\n")
     system.run("systemctl", "daemon-reload")
     system.run("systemctl", "start", "covey")

@@ -18,6 +18,7 @@ from covey.app.api.operations import api_description
 from covey.app.api.service import _Answers
 from covey.app.device.shared_commits import SharedCommits
 from covey.limits.telemetry import MAXIMUM_BATCH_READINGS
+from tests.examples import parameters
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
@@ -74,13 +75,14 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[requests.Sessi
     assert "Traceback" not in gateway.log.read_text()
 
 
+@pytest.mark.parametrize("count", parameters([8, 40], plain=1))
 @pytest.mark.parametrize(
     ("method", "path"), [(method, path) for path, each in DESCRIPTION["paths"].items() for method in each]
 )
-def test_every_promise(method: str, path: str, session: requests.Session) -> None:
+def test_every_promise(method: str, path: str, count: int, session: requests.Session) -> None:
     from tests.integration.api_promises import try_promises  # schemathesis takes seconds to load, in each worker
 
-    try_promises(DESCRIPTION, method, path, session)
+    try_promises(DESCRIPTION, method, path, session, count)
 
 
 def test_it_describes_what_is_served(session: requests.Session) -> None:

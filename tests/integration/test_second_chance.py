@@ -46,7 +46,7 @@ class _Tree:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         shutil.copy2(_ROOT / "dev", folder / "dev")
-        project = b'[tool.pytest.ini_options]\naddopts = "-q -p no:hypothesispytest"\n'
+        project = b'[tool.pytest.ini_options]\naddopts = "-q -p no:hypothesispytest -p no:anyio -p no:schemathesis"\n'
         (folder / "pyproject.toml").write_bytes(project)
         python = folder / ".venv" / "bin" / "python"
         python.parent.mkdir(parents=True)

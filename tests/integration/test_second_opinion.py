@@ -37,6 +37,7 @@ from covey.core.pake import Pake, Side
 from covey.core.settings.states import SettingReport
 from covey.core.telemetry.decoding import read_telemetry
 from covey.errors import LocalError, RemoteError
+from tests.examples import Share, shares
 from tests.integration.second import SECOND, node
 from tests.rival_manifests import CAST, GROUP, ManifestWriter, in_some_order
 from tests.vectors import load
@@ -106,10 +107,11 @@ def test_both_find_the_same_members_in_random_graphs(ask: Ask, mode: Mode) -> No
         assert found["current"] == (None if trust.conflict else current.hash.hex()), seed
 
 
-def test_both_find_the_same_operators_and_orders_in_random_histories(ask: Ask) -> None:
+@pytest.mark.parametrize("share", shares(3, plain=1))
+def test_both_find_the_same_operators_and_orders_in_random_histories(ask: Ask, share: Share) -> None:
     people = (ALICE, BOB, CAROL, MALLORY)
     members = frozenset(each.signing_public for each in people)
-    for seed in range(150):
+    for seed in share.of(range(150)):
         chance = random.Random(f"orders {seed}")
         written: list[Operation] = []
         for place in range(chance.randint(1, 16)):
@@ -229,10 +231,11 @@ def test_both_derive_the_same_keys_and_refuse_the_same_elements(ask: Ask) -> Non
                 assert found == {"element": own.element.hex(), "key": key}, (seed, side, element)
 
 
-def test_both_make_the_same_states_of_random_histories(ask: Ask) -> None:
+@pytest.mark.parametrize("share", shares(3, plain=1))
+def test_both_make_the_same_states_of_random_histories(ask: Ask, share: Share) -> None:
     people = (ALICE, BOB, CAROL)
     members = [member.keys.signing_public.hex() for member in WITH_CAROL.members]
-    for seed in range(60):
+    for seed in share.of(range(60)):
         chance = random.Random(f"state {seed}")
         written: list[Operation] = []
         for place in range(chance.randint(1, 70 if seed % 10 == 0 else 14)):
@@ -352,11 +355,12 @@ def _samples() -> dict[str, list[bytes]]:
     return found
 
 
-def test_both_refuse_the_same_changed_structures_with_the_same_codes(ask: Ask) -> None:
+@pytest.mark.parametrize("share", shares(3, plain=1))
+def test_both_refuse_the_same_changed_structures_with_the_same_codes(ask: Ask, share: Share) -> None:
     samples = _samples()
     differ = []
     for structure in sorted(_READERS):
-        for seed in range(150):
+        for seed in share.of(range(150)):
             chance = random.Random(f"{structure} {seed}")
             raw = _mutant(structure, chance.choice(samples[structure]), chance)
             wanted = _code(partial(_READERS[structure], raw))
