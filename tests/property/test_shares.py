@@ -102,7 +102,7 @@ class _World:
                     self.take(taker, [read_operation(each.raw) for each in stored])
 
 
-@pytest.mark.parametrize("seed", parameters(range(60), quick=0, plain=20))
+@pytest.mark.parametrize("seed", parameters(range(60), quick=0, plain=8))
 def test_honest_members_agree_and_keep_what_honest_members_write(tmp_path: Path, seed: int) -> None:
     world = _World(tmp_path, random.Random(seed))
     world.lie()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-SEEDS = 60
+SEEDS = 30
 QUICK_SEEDS = 4
 
 

@@ -316,7 +316,7 @@ def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authority_module, "CHANGES_OF_A_LOG", _LOOKED_AT)
 
 
-@pytest.mark.parametrize("seed", parameters(range(2), quick=0))
+@pytest.mark.parametrize("seed", parameters(range(2), quick=0, plain=1))
 def test_devices_do_what_operators_command_once_and_tell(tmp_path: Path, seed: int) -> None:
     _run(tmp_path, seed)
 

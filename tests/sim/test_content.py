@@ -209,7 +209,7 @@ def _run(folder: Path, seed: int) -> None:
             each.stop()
 
 
-@pytest.mark.parametrize("seed", parameters(range(12), quick=2, plain=6))
+@pytest.mark.parametrize("seed", parameters(range(12), quick=2, plain=3))
 # accepts: 003.71, 003.72, 003.73, 003.74, 003.75
 def test_a_file_comes_whole_past_a_liar_and_a_bad_relay(tmp_path: Path, seed: int) -> None:
     _run(tmp_path, seed)

@@ -135,7 +135,7 @@ def _run(folder: Path, seed: int) -> int:
     return sum(author == world.ann.key for author, _ in world.received[world.ben.key, 1])
 
 
-@pytest.mark.parametrize("seed", parameters(range(5)))
+@pytest.mark.parametrize("seed", parameters(range(5), plain=2))
 def test_each_ephemeral_message_is_received_once_and_in_time(tmp_path: Path, seed: int) -> None:  # accepts: 003.67
     assert _run(tmp_path, seed) > 0
 

@@ -19,6 +19,7 @@ from covey.core.group.messages import Bundle, GroupSend
 from covey.core.ids import EpochId, GroupId
 from covey.core.wire.message import MessageType
 from covey.errors import LocalError
+from tests.examples import parameters
 from tests.fleet import Device, carry, found, identity
 from tests.proof import begins
 
@@ -108,8 +109,7 @@ def _play(folder: Path, seed: int) -> None:
         device.stop()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", parameters(range(2), quick=0, plain=1))
 def test_a_greedy_member_makes_others_store_what_it_pays_for(tmp_path: Path, seed: int) -> None:
     _play(tmp_path, seed)
 

@@ -16,6 +16,7 @@ from covey.core.history.orders import CommandOrder
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.selector import EVERYBODY
 from covey.errors import LocalError
+from tests.examples import parameters
 from tests.fleet import Device, admit, carry, found
 from tests.unit.app.orders.test_ordered_actions_moves import Site
 
@@ -124,8 +125,7 @@ class World(Site):
         return [each.group_id for each in self.ben.node.groups.joined()]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(_WORLDS))
+@pytest.mark.parametrize("seed", parameters(range(_WORLDS), quick=0, plain=4))
 def test_each_reading_lands_once_and_the_device_is_where_it_was_ordered(seed: int, tmp_path: Path) -> None:
     world = World(tmp_path, seed)
     for _ in range(_ROUNDS):

@@ -50,6 +50,7 @@ from covey.errors import StorageError
 from covey.limits.message import MAXIMUM_COUNTER, MAXIMUM_SEQUENCE
 from covey.limits.rate import WORTHLESS_TOKENS
 from covey.ports import Delivered, RelayEvent, RelayUp, Released
+from tests.examples import parameters
 from tests.fleet import Device, found, identity
 from tests.proof import a_world_notices
 
@@ -377,8 +378,7 @@ def _run(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> _World:
     return world
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 2])
+@pytest.mark.parametrize("seed", parameters([0, 2], quick=0, plain=1))
 def test_honest_members_are_received_despite_hostile_traffic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:  # accepts: 002.35

@@ -124,7 +124,7 @@ def test_both_sides_are_meant(tmp_path: Path, seed: int) -> None:  # accepts: 00
     assert b.store.groups.secret(world.group_id, final.epoch_id) is None
 
 
-@pytest.mark.parametrize("seed", parameters(range(4)))
+@pytest.mark.parametrize("seed", parameters(range(4), plain=2))
 def test_a_group_that_was_split_converges(tmp_path: Path, seed: int) -> None:  # accepts: 000.16, 001.09, 001.10
     """Six devices in two camps change things and keys at random, restart, lose a third of all, and meet again."""
     world = World(tmp_path, seed, 6)
@@ -155,7 +155,7 @@ def test_a_group_that_was_split_converges(tmp_path: Path, seed: int) -> None:  #
     world.run(settled)
 
 
-@pytest.mark.parametrize("seed", parameters(range(4)))
+@pytest.mark.parametrize("seed", parameters(range(4), plain=2))
 def test_devices_that_are_restored_with_keys_of_before_rotations_are_members_again(tmp_path: Path, seed: int) -> None:
     """Everybody may have rotated, and wiped the keys of before, since the backups were made."""
     world, chance = World(tmp_path, seed, 4), random.Random(seed)
@@ -202,7 +202,7 @@ def _come_and_go(folder: Path, seed: int) -> None:
     assert listed == {device.identity.keys for device in world.devices}
 
 
-@pytest.mark.parametrize("seed", parameters(range(4)))
+@pytest.mark.parametrize("seed", parameters(range(4), plain=2))
 def test_a_public_group_is_left_and_joined_while_keys_rotate(tmp_path: Path, seed: int) -> None:
     # accepts: 003.05, 003.07, 003.09, 003.51
     _come_and_go(tmp_path, seed)
@@ -239,7 +239,7 @@ def _flood(world: World, held: GroupManifest, issuer: Device, victim: Device, ma
         issuer.node.actions.queue_sends([send], issuer.now)
 
 
-@pytest.mark.parametrize("seed", parameters(range(3), quick=0))
+@pytest.mark.parametrize("seed", parameters(range(3), quick=0, plain=1))
 def test_a_hostile_member_and_one_that_was_removed_stop_nobody(tmp_path: Path, seed: int) -> None:  # accepts: 000.26
     """Both send everybody rivals of their own, again and again, while honest members go on changing the group."""
     world, chance = World(tmp_path, seed, 5), random.Random(seed)

@@ -1,4 +1,4 @@
-"""Next year's build lives for a month beside today's, with orders, releases, removals and conflicts; then all upgrade.
+"""Next year's build lives for days beside today's, with orders, releases, removals and conflicts; then all upgrade.
 
 Whatever comes: both builds hold the same manifests and operations and believe the same; an operation of an unknown kind
 hides nothing that follows it; a message of an unknown type is not sent again, and its sender hears why; nobody takes a
@@ -21,11 +21,11 @@ from covey.core.history.releases import ReleaseChange, ReleaseState
 from covey.core.membership.rotation import announce
 from covey.core.orders.authority import Pins
 from covey.core.orders.selector import EVERYBODY
+from tests.examples import parameters
 from tests.fleet import Device, identity
 from tests.sim.next_year import ANSWER, GREETING, POLL, Answered, NextYear, Said
 from tests.split_network import SplitNetwork
 
-_DAYS = 30
 _DAY_S = 86_400
 _STEPS = 3_000
 
@@ -143,12 +143,12 @@ def _check_no_blame(world: TwoBuilds) -> None:
         assert dropped <= {"not_a_member", "unknown_group", "unsupported"}, (each.name, dropped)
 
 
-@pytest.mark.slow
-def test_a_month_of_two_builds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("days", parameters([12, 30], quick=0, plain=1))
+def test_days_of_two_builds(tmp_path: Path, days: int) -> None:
     world = TwoBuilds(tmp_path, seed=1)
     ada, ben, nia, noa = world.ada, world.ben, world.nia, world.noa
     polls = 0
-    for day in range(_DAYS):
+    for day in range(days):
         world.pass_a_day()
         newer, older = world.chance.choice(((nia, ada), (noa, ben), (nia, ben)))
         newer.write_operation(world.group_id, Said(f"poll {day}"))
@@ -176,11 +176,11 @@ def test_a_month_of_two_builds(tmp_path: Path) -> None:
         if day % 10 == 6:
             nia.write_operation(world.group_id, ReleaseChange(bytes(16), ReleaseState.PAUSED, "too hot"))
             world.agree()
-    _check_the_month(world, polls)
+    _check_the_days(world, polls)
     _check_the_upgrade(world)
 
 
-def _check_the_month(world: TwoBuilds, polls: int) -> None:
+def _check_the_days(world: TwoBuilds, polls: int) -> None:
     for each in world.members():
         kinds = [operation.kind for operation in each.operations(world.group_id)]
         assert kinds.count(POLL) + kinds.count(ANSWER) == polls

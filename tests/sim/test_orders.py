@@ -444,7 +444,7 @@ def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setting_role, "RELAY_TRIAL_US", 20_000_000)
 
 
-@pytest.mark.parametrize("seed", parameters(range(5), quick=0, plain=2))
+@pytest.mark.parametrize("seed", parameters(range(5), quick=0, plain=1))
 def test_devices_set_what_operators_order_and_nobody_else(tmp_path: Path, seed: int) -> None:
     run(tmp_path, seed)
 

@@ -12,6 +12,7 @@ from covey.app.orders.fleet import Scope
 from covey.app.orders.release_reports import Release, release
 from covey.app.orders.releases import PlannedPart, begin, go_on, plan_release, read_waves
 from covey.core.history.kinds import OperationKind
+from tests.examples import parameters
 from tests.sealed import sealed
 from tests.sim.released import Pump, ReleaseWorld
 
@@ -57,17 +58,11 @@ def _bad(world: ReleaseWorld, devices: int) -> set[Pump]:
     return tried
 
 
-@pytest.mark.slow
-def test_a_bad_release_comes_to_one_in_a_hundred_and_these_are_back(tmp_path: Path) -> None:
-    with closing(ReleaseWorld(tmp_path, 1, devices=299, by_stick=6)) as world:
-        _bad(world, 300)
-
-
-@pytest.mark.slow
-def test_after_a_bad_release_a_good_one_comes_to_all_by_stick_as_well(tmp_path: Path) -> None:
-    with closing(ReleaseWorld(tmp_path, 2, devices=100, by_stick=6)) as world:
-        tried = _bad(world, 100)
+@pytest.mark.parametrize("devices", parameters([100, 300], quick=0, plain=1))
+def test_a_bad_release_comes_to_one_in_a_hundred_and_then_a_good_one_to_all(tmp_path: Path, devices: int) -> None:
+    with closing(ReleaseWorld(tmp_path, 2, devices, by_stick=6)) as world:
+        tried = _bad(world, devices)
         good = _released(world, "good 3")
-        assert (good.state, len(good.devices), good.failed, good.silent) == ("finished", 100, (), ())
+        assert (good.state, len(good.devices), good.failed, good.silent) == ("finished", devices, (), ())
         assert {each.version for each in world.devices} == {"good 3"}
         assert world.was_on("bad 2") == tried

@@ -18,6 +18,7 @@ from covey.core.settings.ordered import OrderedSetting
 from covey.core.settings.secrets import SealedValue
 from covey.core.settings.states import ReportedSetting
 from covey.errors import RemoteError
+from tests.examples import parameters
 from tests.proof import a_world_notices
 from tests.sim.test_orders import OrderWorld, run
 
@@ -37,8 +38,7 @@ def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setting_role, "RELAY_TRIAL_US", 20_000_000)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", parameters(range(3), quick=0, plain=1))
 def test_only_the_intended_devices_hold_a_secret(tmp_path: Path, seed: int) -> None:
     run(tmp_path, seed, SecretWorld)
 

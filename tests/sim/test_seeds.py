@@ -56,7 +56,7 @@ def test_every_accepted_message_arrives_once(seeds: range, pytestconfig: pytest.
     assert any(outcome.accepted for outcome in outcomes)
 
 
-@pytest.mark.parametrize("seed", parameters(_ONCE_BROKEN, quick=1, plain=12))
+@pytest.mark.parametrize("seed", parameters(_ONCE_BROKEN, quick=1, plain=6))
 def test_a_world_that_was_broken_is_whole(seed: int) -> None:
     run_seed(seed)
 
