@@ -11,7 +11,7 @@ tests and of the simulation.
 4. Hypothesis and the simulation try fewer examples.
 
 `./dev prove` runs the tests of the tests, which `tests/proof.py` describes. `./dev test` leaves them out. With
-`--third N` it runs a third of them: CI takes the next third for each commit.
+`--sixth N` it runs a sixth of them: CI takes the next sixth for each commit.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ settings.register_profile("search", settings.get_profile("same"), derandomize=Fa
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     parser.addoption("--quick", action="store_true", help="no processes, no Spark, few examples: seconds")
-    parser.addoption("--third", type=int, metavar="N", help="of all tests, those of the third N, by their names")
+    parser.addoption("--sixth", type=int, metavar="N", help="of all tests, those of the sixth N, by their names")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -103,13 +103,13 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out of the quick suite what is marked, and of a third what is not in it."""
-    third = config.getoption("--third")
+    """Leave out of the quick suite what is marked, and of a sixth what is not in it."""
+    sixth = config.getoption("--sixth")
 
     def wanted(item: pytest.Item) -> bool:
         if config.getoption("--quick") and not _is_quick(item):
             return False
-        return third is None or zlib.crc32(item.nodeid.encode()) % 3 == third % 3
+        return sixth is None or zlib.crc32(item.nodeid.encode()) % 6 == sixth % 6
 
     config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
     items[:] = filter(wanted, items)

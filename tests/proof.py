@@ -2,7 +2,7 @@
 
 They say nothing new of the product, or start what is too large for each run (Home Assistant), so `./dev test` leaves
 them out; `./dev prove` runs them, with further examples of tests of the product (`tests/examples.py`). CI
-runs a third of them for each change.
+runs a sixth of them for each change.
 
 1. They are marked `proof`.
 2. What makes a mistake, or starts a benchmark, a model or Home Assistant, calls `begins`. A test that does so without
