@@ -74,8 +74,7 @@ def share_commands() -> None:
 
     A benchmark runs a dozen of them to set itself up; starting an interpreter for each costs more than the rest.
     """
-    if warm_covey.is_inherited():
-        warm_covey.run(["--version"])  # takes over the server before threads ask for it
+    if warm_covey.is_shared():
         in_new_interpreter = Device._run  # noqa: SLF001 - as `Gateway` does by inheritance
 
         def run(device: Device, words: Sequence[str], feed: bytes) -> subprocess.CompletedProcess[str]:

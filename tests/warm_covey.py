@@ -3,38 +3,45 @@
 1. What runs is `main`, in a process of its own: own pid, own environment and folder, own standard streams, its exit
    code, the signals that it gets. Only what an interpreter does before the first line is done once for all.
 2. The server has no thread, no open database and no lock; what it holds, each command finds as after imports.
-3. It ends with the process that started it: then its socket is closed.
-4. A process that a test starts may use the test's server, which is inherited: `inherited`.
+3. It ends with the process that started it: then the socket that both hold is closed.
+4. Processes that this one starts find its server by their environment. The workers of a run of tests share one, which
+   `share` starts before them: to load everything takes as long as two dozen commands.
 5. Tests of the start itself (footprint, import time, an interrupted start) start `COVEY` by themselves.
 """
 
 from __future__ import annotations
 
 import ast
+import atexit
 import gc
 import json
 import os
 import pkgutil
+import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO
 
 from tests.waiting import GUARD_S
 
 COVEY = [sys.executable, "-m", "covey.cli.main"]
 _ROOT = Path(__file__).parents[1]
-_INHERITED = "WARM_SERVER"
-"""In the environment: the number of the file that is a socket of another process's server."""
+_SERVER = "WARM_SERVER"
+"""In the environment: the path of the socket of another process's server."""
 _USER = "WARM_USER"
 """In the environment of a command: the number of the user that it runs as."""
+FIRST = "WARM_FIRST"
+"""In the environment of a command: code that runs before it."""
 _REQUEST_BYTES_MAX = 1 << 20
 
 
@@ -51,8 +58,10 @@ class WarmCovey:
         files = [stream.fileno() for stream in streams]
         request = json.dumps([words, dict(environment), str(folder)]).encode()
         assert len(request) < _REQUEST_BYTES_MAX
-        with theirs:
-            socket.send_fds(_server(), [request], [*files, theirs.fileno()])
+        with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _REQUEST_BYTES_MAX)
+            server.connect(share())
+            socket.send_fds(server, [request], [*files, theirs.fileno()])
         self._control.settimeout(GUARD_S)
         self.pid = int(self._line())
 
@@ -132,49 +141,60 @@ def run(
         return subprocess.CompletedProcess(command.args, code, stdout.read().decode(), stderr.read().decode())
 
 
-def inherited() -> dict[str, Any]:
-    """Return arguments with which `Popen` starts a process that uses this one's server."""
-    number = _server().fileno()
-    return {"pass_fds": [number], "env": os.environ | {_INHERITED: str(number)}}
-
-
-def is_inherited() -> bool:
-    """Say whether the process that started this one shares its server."""
-    return _INHERITED in os.environ
+def is_shared() -> bool:
+    """Say whether this process uses the server of another one that started it."""
+    return _SERVER in os.environ
 
 
 @cache
-def _server() -> socket.socket:
-    """Start this process's server, unless it has inherited one."""
-    if is_inherited():
-        return socket.socket(fileno=int(os.environ[_INHERITED]))
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _REQUEST_BYTES_MAX)
-    with theirs:
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.warm_covey", str(theirs.fileno())], cwd=_ROOT, pass_fds=[theirs.fileno()]
-        )
-    return ours
+def share() -> str:
+    """Start this process's server, unless another one has; return the path of its socket."""
+    if is_shared():
+        return os.environ[_SERVER]
+    folder = tempfile.mkdtemp(prefix="warm-covey-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = f"{folder}/socket"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen(128)  # who connects before it has loaded waits
+        ours, theirs = socket.socketpair()
+        _lasting.append(ours)
+        with theirs:
+            files = [listener.fileno(), theirs.fileno()]
+            words = [sys.executable, "-m", "tests.warm_covey", *map(str, files)]
+            subprocess.Popen(words, cwd=_ROOT, pass_fds=files)
+    os.environ[_SERVER] = path
+    return path
 
 
-def _serve(requests: socket.socket) -> list[str]:
-    """Fork for each request; return, in the process that is to run it, its words. Ends when nobody can ask any more."""
+_lasting: list[socket.socket] = []
+"""What is open as long as this process lives."""
+
+
+def _serve(listener: socket.socket, starter: socket.socket) -> list[str]:
+    """Fork for each request; return, in the process that is to run it, its words. Ends with who started it."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait for the commands
     while True:
-        request, files, _, _ = socket.recv_fds(requests, _REQUEST_BYTES_MAX, 4)
-        if not request:
+        ready, _, _ = select.select([listener, starter], [], [])
+        if starter in ready:
             os._exit(0)
+        with listener.accept()[0] as asks:
+            request, files, _, _ = socket.recv_fds(asks, _REQUEST_BYTES_MAX, 4)
+        if not request:
+            continue  # it ended before it had asked
         if _USER.encode() in request:
             _load_late_imports()
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            requests.close()
+            listener.close()
+            starter.close()
             _wait_for_the_command(files[3])
             words, environment, folder = json.loads(request)
             os.environ.clear()
             os.environ.update(environment)
             os.chdir(folder)
             _take_streams(files)
+            exec(os.environ.pop(FIRST, ""), {})
             _become(os.environ.pop(_USER, None))
             return list(words)
         for file in files:
@@ -251,6 +271,6 @@ def _load() -> None:
 
 if __name__ == "__main__":
     _load()
-    _words = _serve(socket.socket(fileno=int(sys.argv[1])))
+    _words = _serve(*(socket.socket(fileno=int(number)) for number in sys.argv[1:]))
     sys.argv = ["covey", *_words]
     sys.exit(sys.modules["covey.cli.main"].main(_words))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from covey.app.conformance.testing import check_device
+from tests import warm_covey
 from tests.meta.source_tree import ROOT
 from tests.proof import begins
 
@@ -33,18 +33,8 @@ def device_of(role: str) -> list[str]:
 
 
 def result_of(role: str, device: Sequence[str], wait_s: int = 30) -> tuple[int, dict[str, Any]]:
-    done = subprocess.run(
-        [
-            *(*COVEY, "conformance", "--role", role, "--timeout", str(wait_s), "--json", "--"),
-            *device,
-        ],
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=LONGEST_S,
-        check=False,
-    )
+    words = ("conformance", "--role", role, "--timeout", str(wait_s), "--json", "--", *device)
+    done = warm_covey.run(words, environment=ENVIRONMENT, folder=ROOT)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -6,6 +6,7 @@ that share a fixture stay together; the longest begin first, so that no worker i
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from functools import cache
@@ -16,6 +17,8 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from broker_conf.mosquitto import Broker
+from deb.release import build_python
+from tests import warm_covey
 from tests.browser import chromium
 from tests.integration.gateway import Gateway
 from tests.integration.relay_client import RelayClient
@@ -53,6 +56,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
+def pytest_xdist_setupnodes() -> None:
+    """Have all workers share a server of warm commands."""
+    warm_covey.share()
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
     """Share tests out one by one in place of whole files."""
     return _OneByOne(config, log) if config.getoption("dist") == "loadfile" else None
@@ -84,6 +92,20 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def browser() -> Iterator[Browser]:
     """Debian's Chromium."""
     yield from chromium()
+
+
+@pytest.fixture(scope="session")
+def archives(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder with the source archive of the tree and the wheel that is built from it, once for all workers."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own if worker_id == "master" else own.parent) / "archives"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            made = tmp_path_factory.mktemp("made")
+            build_python(made)
+            made.rename(folder)
+    return folder
 
 
 @pytest.fixture

@@ -41,9 +41,11 @@ def _quick_spark() -> dict[str, str]:
 def test_a_benchmark_runs(name: str) -> None:
     begins()
     command = [sys.executable, "-m", "bench", "--smoke", name]
-    shared = warm_covey.inherited()
-    shared["env"] |= _quick_spark()
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=GUARD_S, check=False, **shared)
+    warm_covey.share()
+    environment = os.environ | _quick_spark()
+    done = subprocess.run(
+        command, cwd=_ROOT, env=environment, capture_output=True, text=True, timeout=GUARD_S, check=False
+    )
     if name in _NEEDS and done.returncode == _LACKING and "CI" not in os.environ:
         assert re.match(r"error: .+\nhint: .+\n", done.stderr, re.DOTALL), done.stderr
         pytest.skip(f"{name} needs {_NEEDS[name]}: {done.stderr}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -17,11 +16,6 @@ import pytest
 
 from covey.app import shipped_files
 from tests.meta.source_tree import HOLDS_PACKAGES, ROOT
-
-_NOT_TRACKED = shutil.ignore_patterns(
-    ".git", ".venv", ".*_cache", ".cache", ".hypothesis", "*.egg-info", "build", "dist", "__pycache__"
-)
-_BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
 
 
 @dataclass(frozen=True)
@@ -45,16 +39,9 @@ class Built:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Built once for all: the tree is copied, so that no build leaves anything beside the sources."""
+def built(archives: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("distribution")
-    shutil.copytree(ROOT, folder / "tree", symlinks=True, ignore=_NOT_TRACKED)
-    sdist = folder / _run(folder / "tree", sys.executable, "-c", _BUILD, "build_sdist", str(folder)).split()[-1]
-    with tarfile.open(sdist) as archive:
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # the Python of Debian 12 has none
-        archive.extractall(folder)
-    unpacked = folder / sdist.name.removesuffix(".tar.gz")
-    wheel = folder / _run(unpacked, sys.executable, "-c", _BUILD, "build_wheel", str(folder)).split()[-1]
+    [sdist], [wheel] = archives.glob("*.tar.gz"), archives.glob("*.whl")
     environment = folder / "environment"
     venv.create(environment, with_pip=False)
     install = ("-m", "pip", "--python", str(environment), "install", "--quiet", "--no-index", "--no-deps", str(wheel))

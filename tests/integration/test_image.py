@@ -15,13 +15,14 @@ import struct
 import subprocess
 import tarfile
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+import deb.image
 from deb.__main__ import tree_time, tree_version
 from deb.add_on import build_add_on
 from deb.image import PACKAGE_LIST, build_image, layer_of, unpack
@@ -37,6 +38,20 @@ pytestmark = pytest.mark.processes
 
 _MOST_BYTES = 80_000_000
 _ELF_MACHINES = {"amd64": 62, "arm64": 183}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fetched_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fetch the packages of an architecture once."""
+    folder, fetch = tmp_path_factory.mktemp("packages"), deb.image._fetch
+
+    @cache
+    def fetched(architecture: str, suite: str) -> list[Path]:
+        return fetch(folder / f"{architecture}-{suite}", architecture, suite)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(deb.image, "_fetch", lambda _, architecture, suite: fetched(architecture, suite))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ import pytest
 
 from broker_conf.mosquitto import Broker
 from covey.cli.main import main
+from tests import warm_covey
 from tests.integration.faulty_proxy import Fault, FaultyProxy
 from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
@@ -35,10 +36,9 @@ ROUNDS = int(os.environ.get("COVEY_FAULT_ROUNDS", "1"))
 PATIENCE_S = 60.0 * ROUNDS
 
 _HASTY = (
-    "import sys; from covey.adapters.mqtt.relay import MqttRelay;"
+    "from covey.adapters.mqtt.relay import MqttRelay;"
     "MqttRelay.__init__.__kwdefaults__.update("
-    "keepalive_s=2, connect_s_max=2.0, retry_s_min=0.05, retry_s_max=0.3, refused_s_min=0.05);"
-    "from covey.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    "keepalive_s=2, connect_s_max=2.0, retry_s_min=0.05, retry_s_max=0.3, refused_s_min=0.05)"
 )
 """The agent with a patience of seconds: in minutes, a test sees one fault where this sees a dozen."""
 
@@ -46,11 +46,9 @@ _HASTY = (
 class Hasty(Gateway):
     """A gateway whose agent does not wait minutes between two attempts."""
 
-    program = (sys.executable, "-c", _HASTY)
-
     def begin(self) -> None:
         """Start the agent."""
-        self.start("run", "--no-sensors")
+        self.start("run", "--no-sensors", environment={warm_covey.FIRST: _HASTY})
 
     def send(self, text: str) -> None:
         """Queue one blob for everybody, durably."""

@@ -14,6 +14,7 @@ import pytest
 from covey.cli.command_tree import commands
 from covey.config.settings import settings
 from covey.core.ids import key_text
+from tests.command import covey
 from tests.fleet import identity
 from tests.integration.gateway import Gateway
 from tests.warm_covey import COVEY
@@ -32,8 +33,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 def _script(shell: str, folder: Path) -> Path:
     path = folder / shell
-    done = subprocess.run([*COVEY, "completion", shell], capture_output=True, text=True, check=True)
-    path.write_text(done.stdout, encoding="utf-8")
+    path.write_text(covey("completion", shell).stdout, encoding="utf-8")
     return path
 
 
@@ -129,8 +129,8 @@ def test_fish_completes_what_is_in_the_state(here: Gateway, tmp_path: Path) -> N
 def test_missing_things_are_not_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COVEY_STATE", str(tmp_path / "none"))
     for kind, words in {"orders": "", "groups": "", "devices": "", "whom": "all\n"}.items():
-        done = subprocess.run([*COVEY, "completion", "--words", kind], capture_output=True, text=True, check=True)
-        assert (done.stdout, done.stderr) == (words, "")
+        done = covey("completion", "--words", kind)
+        assert (done.code, done.stdout, done.stderr) == (0, words, "")
     assert not (tmp_path / "none").exists()
 
 

@@ -22,8 +22,8 @@ _ROOT = Path(__file__).parents[2]
 def test_covey_loses_nothing_and_its_peers_are_counted() -> None:
     begins()
     command = [sys.executable, "-m", "bench.versus", "--short", "--json"]
-    shared = warm_covey.inherited()
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=GUARD_S, check=False, **shared)
+    warm_covey.share()
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=GUARD_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
     assert {"covey", "mosquitto", "nats"} <= document["versions"].keys(), done.stderr
