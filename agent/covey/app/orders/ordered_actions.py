@@ -278,7 +278,8 @@ class OrderedActions:
         def begin() -> Iterable[CommandRecord]:
             self._execution.heed(self._halted, moment)
             step = self._installing.next_step(moment)
-            following.append(step or self._execution.begin(self._counting, moment, self._halted))
+            joined = {each.group_id for each in node.groups.joined()}
+            following.append(step or self._execution.begin(self._counting, moment, self._halted, joined))
             return self._final(following, moment)
 
         self._keep(node, begin)

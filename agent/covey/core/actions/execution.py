@@ -141,11 +141,15 @@ class Execution:
         self.installing.heed(paused, aborted, moment)
 
     def begin(
-        self, counting: Collection[OperationId], moment: Moment, halted: Halted = NOTHING_HALTED
+        self,
+        counting: Collection[OperationId],
+        moment: Moment,
+        halted: Halted = NOTHING_HALTED,
+        joined: Collection[GroupId] = frozenset(),
     ) -> Begun | CommandRecord | None:
         """Start the next command, or return the result of one (rules 2 to 4). None: nothing can start now.
 
-        `counting` are the commands that count for this device.
+        `counting` are the commands that count for this device, `joined` the groups that it is in.
         """
         record = self._records.next_waiting({each.action for each in self.installing.under_way()}, halted.paused)
         if record is None:
@@ -171,11 +175,13 @@ class Execution:
             tries=record.tries + 1,
         )
         if definition.moves or definition.trial_us is not None:
-            return self._begin_apart(begun, definition, moment)
+            return self._begin_apart(begun, definition, moment, joined)
         self._records.change(begun)
         return Begun(begun, invocation)
 
-    def _begin_apart(self, begun: CommandRecord, definition: ActionDefinition, moment: Moment) -> CommandRecord | None:
+    def _begin_apart(
+        self, begun: CommandRecord, definition: ActionDefinition, moment: Moment, joined: Collection[GroupId]
+    ) -> CommandRecord | None:
         """Begin an installation or a move (rule 6); return the result of a command that ends by it: this one, or an
         earlier one that it replaces.
         """
@@ -184,7 +190,7 @@ class Execution:
             self.installing.begin(begun, moment)
             return None
         try:
-            ended = self.moving.begin(begun, moment.wall_us)
+            ended = self.moving.begin(begun, moment.wall_us, joined)
         except ActionError as error:
             refused = End(CommandState.REFUSED, error.code, str(error))
             return self._end(replace(begun, started_us=None), refused, moment)

@@ -16,7 +16,10 @@
    leaves by itself. Where a removal takes votes of admins, it leaves after `LAST_WORDS_US`.
 7. If the order no longer counts before the device is in the new group, or the device is removed from the old group
    before, the move ends. After that, it is completed.
-8. A later order for the same old group replaces an earlier one.
+8. A later order for the same old group replaces an earlier one, until the device has accepted an invitation to the new
+   group: after that it is refused, because readings may wait in the new group by then. It can be moved from there. An
+   order back to a group that the device moves out of is refused as long as it is a member there: whoever removes it
+   because of the earlier order would remove it from the group that it returns to.
 
 Each step is stored before anything depends on it, and may be repeated, so a power cut at any moment loses nothing.
 """
@@ -94,15 +97,22 @@ class Moving:
         self._records = records
         self._moves = records.group_moves
 
-    def begin(self, record: CommandRecord, now_us: int) -> list[Moved]:
-        """Begin what a command orders (rules 3 and 8); return the moves that it ends.
+    def begin(self, record: CommandRecord, now_us: int, joined: Collection[GroupId] = frozenset()) -> list[Moved]:
+        """Begin what a command orders (rules 3 and 8); return the moves that it ends. `joined`: this device's groups.
 
         Raises:
-            ActionError: it names no other group, or too many moves are under way.
+            ActionError: it names no other group, too many moves are under way, or this device has left for another one.
         """
         command, target = record.command, _target(record)
         if target == command.group_id:
             raise ActionError("this device is in that group already", ARGUMENTS)
+        entered = {*joined, *(each.group_id for each in self._records.joins.pending())}
+        for each in self._moves.all():
+            if each.source == command.group_id and each.target != target and each.target in entered:
+                name = each.target.hex()[:8]
+                raise ActionError(f"this device is moving to group {name}: move it from there", NOT_STARTED)
+            if each.source == target and target in joined:
+                raise ActionError(f"this device has not left group {target.hex()[:8]} yet", NOT_STARTED)
         under_way = self.under_way()
         earlier = [each for each in under_way if each.source == command.group_id]
         if not earlier and len(under_way) >= MAXIMUM_GROUP_MOVES:

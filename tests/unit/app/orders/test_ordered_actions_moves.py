@@ -342,6 +342,43 @@ def test_a_later_order_replaces_an_earlier_one(site: Site) -> None:
     assert (site.machine.result(second), site.is_in()) == (("DONE", ""), True)
 
 
+def test_a_device_that_has_entered_the_new_group_is_moved_from_there(site: Site) -> None:
+    third = found(site.ann, site.cleo)
+    site.list_ben()
+    site.ben.batch(site.group_id, b"early")
+    site.all.remove(site.cleo)
+    first = site.move()
+    site.turn(3)
+    assert (site.is_in(), site.machine.result(first)) == (True, ("BEGUN", "")), "a batch waits for the old collector"
+    site.list_ben(group=third)
+    second = site.move(third)
+    site.turn(3)
+    assert site.machine.result(second) == ("REFUSED", NOT_STARTED)
+    site.all.append(site.cleo)
+    site.turn(9)
+    site.land(site.cleo)
+    site.turn()
+    assert (site.machine.result(first), site.is_in(third)) == (("DONE", ""), False)
+    again = site.move(third)
+    site.turn(3)
+    assert (site.machine.result(again), site.is_in(third)) == (("REFUSED", NOT_STARTED), False), (
+        "it is still listed here"
+    )
+
+
+def test_a_device_goes_back_only_after_it_has_left(site: Site) -> None:
+    site.list_ben()
+    first = site.move()
+    site.turn(3)
+    assert (site.machine.result(first), site.is_in(site.group_id)) == (("DONE", ""), True), "nobody has removed it yet"
+    with site.ann.store.transaction():
+        body = CommandOrder(EVERYBODY, "move-group", {"group": site.group_id.hex()}, secrets.token_bytes(16))
+        back = site.ann.node.history.write(site.target, body, site.ann.now).id
+    site.carry()
+    site.turn(3)
+    assert (site.machine.result(back), site.is_in()) == (("REFUSED", NOT_STARTED), True)
+
+
 def test_moves_have_a_bound(site: Site) -> None:
     order = site.move()
     site.machine.turn()
