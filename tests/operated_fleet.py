@@ -112,12 +112,13 @@ class OperatedFleet:
         found = 0
         with self.open(own) as opened, opened.store.transaction():
             for group_id in self.groups:
+                group = opened.node.groups.group(group_id)
                 for stored in opened.store.operations.of_kind(group_id, OperationKind.COMMAND):
                     body = read_body(read_operation(stored.raw, verify=False))
                     assert isinstance(body, CommandOrder)
                     known = {each.device for each in opened.store.order_results.of_order(group_id, stored.id)}
                     for key in body.selector.devices:
-                        if key in self.devices[group_id] and key not in known and key not in silent:
+                        if group.member(key) and key in self.devices[group_id] and key not in known | {*silent}:
                             now_us = opened.now().wall_us
                             code = int(key in failing)
                             result = OrderResult(stored.id, CommandState.DONE, now_us, now_us, now_us, True, code)

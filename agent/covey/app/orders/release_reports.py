@@ -7,7 +7,9 @@
 3. A pause in one group holds the whole release. An abort in one group takes its devices out; it is aborted where all
    groups are.
 4. After its author's removal a wave still shows which devices have the release, if another wave counts.
-5. A release that has finished stays finished: silence counts only if it began before its last device had reported, or
+5. A device that was removed from its group before it reported does not count as given: its wave has not shown anything,
+   and if the device is in another group of the release, a later wave gives it there.
+6. A release that has finished stays finished: silence counts only if it began before its last device had reported, or
    had its time, and `soak` had passed.
 """
 
@@ -123,11 +125,12 @@ class GivenWave:
 
 @dataclass(frozen=True, slots=True)
 class ReleasePart:
-    """A release in one group: the waves there, and what operators said of it there."""
+    """A release in one group: the waves there, what operators said of it there, and who has left (rule 5)."""
 
     group: GroupManifest
     waves: list[GivenWave]
     standing: ReleaseStanding
+    left: frozenset[DeviceKey]
 
     @property
     def counts(self) -> bool:
@@ -185,8 +188,8 @@ class GivenRelease:
         return max(open_states, default=ReleaseState.ABORTED)
 
     def devices(self) -> frozenset[DeviceKey]:
-        """Return all that were given it."""
-        found = frozenset(key for each in self.parts for key in each.devices())
+        """Return all that were given it, without those that have left (rule 5)."""
+        found = frozenset(key for each in self.parts for key in each.devices() - each.left)
         return found - set(announcing(self.known.id).devices)
 
     def accepted(self) -> frozenset[DeviceKey]:
@@ -277,7 +280,7 @@ def given_releases(device: Device, groups: Iterable[GroupManifest], name: str = 
                 said[group.group_id] = standings(device, group)
             if waves := _waves(operations, entries[group.group_id]):
                 standing = said[group.group_id].get(known.once, ReleaseStanding())
-                parts.append(ReleasePart(group, waves, standing))
+                parts.append(ReleasePart(group, waves, standing, _left(device, group, waves)))
         if parts:
             found.append(GivenRelease(known, parts))
     return sorted(found, key=lambda each: each.parts[0].waves[0].operation.made_at_us) if len(found) > 1 else found
@@ -299,6 +302,20 @@ def _waves(operations: Iterable[Operation], entries: dict[str, OrderEntry]) -> l
             found.append(GivenWave(operation, order, order.roll_out, entry))
     valid = [each for each in found if each.entry.counts] or [each for each in found if each.entry.signers]
     return [each for each in found if valid and each.order.plan_id == valid[0].order.plan_id]
+
+
+def _left(device: Device, group: GroupManifest, waves: Iterable[GivenWave]) -> frozenset[DeviceKey]:
+    """Return the devices of waves that are no members any more, and of which no result has come (rule 5)."""
+    present = {member.keys.signing_public for member in group.members}
+    gone: set[DeviceKey] = set()
+    reported: set[DeviceKey] = set()
+    for each in waves:
+        absent = set(each.order.selector.devices) - present
+        if absent:
+            gone |= absent
+            results = device.store.order_results.of_order(group.group_id, each.operation.id)
+            reported |= {result.device for result in results}
+    return frozenset(gone - reported)
 
 
 def others_of(device: Device, given: GivenRelease) -> list[GroupDevice]:
@@ -412,7 +429,7 @@ def _given_at_us(device: Device, part: ReleasePart, wave: GivenWave) -> int:
 def _over_at_us(
     given: GivenRelease, others: Sequence[GroupDevice], outcomes: Iterable[tuple[DeviceOutcome, int, int]]
 ) -> int:
-    """Return when a release has finished, or will have (rule 5); far in the future while a wave is to follow."""
+    """Return when a release has finished, or will have (rule 6); far in the future while a wave is to follow."""
     if given.plan.next_wave(len(given.devices()), others) is not None:
         return _NEVER_US
     soak_us = given.plan.soak_us

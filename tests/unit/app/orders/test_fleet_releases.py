@@ -13,7 +13,7 @@ import pytest
 
 from covey.app.agent.completion_words import completion_words
 from covey.app.orders.continuing import announce_release
-from covey.app.orders.fleet import Scope, administered
+from covey.app.orders.fleet import Scope, administered, remove_everywhere
 from covey.app.orders.plans import find_plan
 from covey.app.orders.release_reports import Release, release
 from covey.app.orders.releases import PlannedPart, abort, begin, go_on, pause, plan_release, read_waves, resume
@@ -126,6 +126,21 @@ def test_the_failures_of_a_wave_count_over_all_groups_and_stop_it_in_each(fleet:
         assert kept.state == "stopped"
         found = resume(laptop.opened, laptop.scope.groups, found.id, None, accept=True)
         assert (found.state, len(found.accepted), found.failed) == ("finished", 3, ())
+
+
+@pytest.mark.slow
+def test_a_device_that_leaves_before_it_reports_lets_no_further_wave_begin(fleet: OperatedFleet) -> None:
+    with _operator(fleet, fleet.laptop) as laptop:
+        found = laptop.begin()
+        [first] = [DeviceKey(bytes.fromhex(each.device)) for each in found.devices]
+        [left] = [group for group, keys in fleet.devices.items() if first in keys]
+        remove_everywhere(laptop.opened, first, [laptop.opened.node.groups.group(left)], "pump")
+    with _operator(fleet, fleet.laptop) as laptop:
+        found = laptop.go_on(found.id)
+        assert (found.state, found.waves_given, len(found.devices), found.others) == ("under way", 1, 1, 10)
+    assert _given(fleet, fleet.laptop).total() == 2, "another device is the first"
+    found = _end(fleet, fleet.laptop, found.id)
+    assert (found.state, len(found.devices)) == ("finished", 11)
 
 
 @pytest.mark.slow
