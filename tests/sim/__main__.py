@@ -2,7 +2,8 @@
 
 `./dev sim --draw N`: run N seeds from one that is drawn anew each time, and told, so that they replay.
 
-`--metered`: worlds of days whose devices have budgets, or windows to connect in (`metered.py`).
+`--metered`: worlds of days whose devices have budgets, or windows to connect in (`metered.py`). `--planned`: worlds of
+several groups in which operators give plans and move devices (`planned.py`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,8 @@ import sys
 import time
 
 from tests.sim.ledger import ViolationError
-from tests.sim.many import run_seeds
-from tests.sim.metered import run_metered
-from tests.sim.open_seeds import OPEN_METERED_SEEDS, OPEN_SEEDS
-from tests.sim.world import run_seed
+from tests.sim.many import RUNS, option_of, run_seeds
+from tests.sim.open_seeds import OPEN_SEEDS
 
 _DRAWN = range(10**7, 10**12)
 """First seeds that are drawn: none that anybody has run by its number, short enough to be typed again."""
@@ -28,36 +27,38 @@ def main() -> int:
     parser.add_argument("seed", type=int, nargs="?", help="the seed, or the first one")
     parser.add_argument("--count", type=int, default=1, help="seeds to run; one alone is traced")
     parser.add_argument("--draw", type=int, metavar="N", help="run N seeds from a first one that is drawn")
-    parser.add_argument("--metered", action="store_true", help="worlds with budgets and windows")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--metered", dest="kind", action="store_const", const="metered", help="with budgets and windows")
+    kinds.add_argument("--planned", dest="kind", action="store_const", const="planned", help="with plans and moves")
+    parser.set_defaults(kind="")
     parser.add_argument("--jobs", type=int, default=None, help="processes that share them; default: one for each core")
     options = parser.parse_args()
     if (options.seed is None) == (options.draw is None):
         parser.error("one of SEED and --draw is needed")
     if options.draw is not None:
         first = random.SystemRandom().choice(_DRAWN)
-        option = "--metered " if options.metered else ""
-        print(f"drawn: ./dev sim {option}{first} --count {options.draw}", flush=True)
-        return _run(first, options.draw, options.jobs, metered=options.metered)
+        print(f"drawn: ./dev sim {option_of(options.kind)}{first} --count {options.draw}", flush=True)
+        return _run(first, options.draw, options.jobs, options.kind)
     if options.count == 1:
-        return _replay(options.seed, metered=options.metered)
-    return _run(options.seed, options.count, options.jobs, metered=options.metered)
+        return _replay(options.seed, options.kind)
+    return _run(options.seed, options.count, options.jobs, options.kind)
 
 
-def _replay(seed: int, *, metered: bool) -> int:
+def _replay(seed: int, kind: str) -> int:
     try:
-        print((run_metered if metered else run_seed)(seed, print))
+        print(RUNS[kind](seed, print))
     except ViolationError as error:
         print(f"seed {seed}: {error}")
         return 1
     return 0
 
 
-def _run(first: int, count: int, jobs: int | None, *, metered: bool) -> int:
+def _run(first: int, count: int, jobs: int | None, kind: str) -> int:
     started = time.perf_counter()
     accepted = failed = 0
-    for outcome in run_seeds(range(first, first + count), jobs, metered=metered):
+    for outcome in run_seeds(range(first, first + count), jobs, kind):
         accepted += outcome.accepted
-        expected = (OPEN_METERED_SEEDS if metered else OPEN_SEEDS).get(outcome.seed)
+        expected = OPEN_SEEDS[kind].get(outcome.seed)
         if expected is not None and outcome.violation == expected:
             print(f"known, and open: {outcome}", flush=True)
         elif expected is not None and outcome.violation is None:

@@ -57,7 +57,7 @@ def template(*, governed: bool = False) -> Template:
             device.store.close()
         assert all(len(device.node.groups.group(group_id).members) == len(MEMBERS) for device in members)
         epoch_id = members[0].node.groups.group(group_id).epoch_id
-        states = {device.name: _in_memory(device.path) for device in devices}
+        states = {device.name: in_memory(device.path) for device in devices}
         return Template(group_id, epoch_id, states, known, secret, second)
 
 
@@ -86,7 +86,7 @@ def _govern(members: list[Device], guest: Device) -> GroupManifest:
     return first.node.groups.group(group_id)
 
 
-def _in_memory(path: Path) -> sqlite3.Connection:
+def in_memory(path: Path) -> sqlite3.Connection:
     """Return a copy of a database; what lies in memory has no write-ahead log."""
     state = sqlite3.connect(":memory:")
     with closing(sqlite3.connect(path)) as file:

@@ -74,14 +74,14 @@ def test_a_seed_replays_exactly() -> None:
     assert reported(1) == reported(3)
 
 
-@pytest.mark.parametrize("options", [(), ("--metered",)], ids=["plain", "metered"])
+@pytest.mark.parametrize("options", [(), ("--metered",), ("--planned",)], ids=["plain", "metered", "planned"])
 def test_drawn_seeds_are_others_each_time_and_told(
     options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     drawn = list[int]()
 
-    def note(first: int, _count: int, _jobs: int | None, *, metered: bool) -> int:
-        assert metered == bool(options)
+    def note(first: int, _count: int, _jobs: int | None, kind: str) -> int:
+        assert kind == "".join(options).removeprefix("--")
         drawn.append(first)
         return 0
 

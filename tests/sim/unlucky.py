@@ -21,7 +21,7 @@ class PowerCutError(Exception):
     """The power went."""
 
 
-class _Store(SqliteStore):
+class UnluckyStore(SqliteStore):
     """Loses the power at a commit, before it or after it."""
 
     cut: Callable[[], bool] = staticmethod(lambda: False)
@@ -51,7 +51,7 @@ class Unlucky(Device):
 
     def _opened(self, path: Path, incarnation: Incarnation, storage_key: StorageKey, outbox_bytes: int) -> SqliteStore:
         open_store(path, incarnation).close()
-        store = _Store(path, incarnation, storage_key, outbox_bytes)
+        store = UnluckyStore(path, incarnation, storage_key, outbox_bytes)
         store.cut = lambda: self._luck.random() < self.odds
         return store
 

@@ -1,0 +1,52 @@
+"""Plausible mistakes about plans, roll-outs and moves between groups: some planned world must notice each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from covey.adapters.sqlite.orders.commands import CommandTables
+from covey.app.orders import group_moves, release_reports, releases
+from covey.app.orders.release_reports import Fared
+from covey.core.actions import given
+from covey.core.actions.execution import Execution
+from covey.core.orders import authority
+from covey.core.orders.authority import WeighedOrders
+from covey.core.orders.roll_out import RollOut
+from tests.sim.mutants import Mutant
+
+_FARED, _WEIGH, _BEGIN = release_reports.fared, authority.weigh_orders, Execution.begin
+
+
+def _fares_well(*arguments: Any) -> Fared:
+    found = _FARED(*arguments)
+    found.stops = False
+    return found
+
+
+def _counts_for_all(*arguments: Any, **named: Any) -> WeighedOrders:
+    weighed = _WEIGH(*arguments, **named)
+    return replace(weighed, orders=tuple(replace(each, counts=True) for each in weighed.orders))
+
+
+def _begins_anywhere(self: Execution, counting: Any, moment: Any, halted: Any, _joined: object) -> Any:
+    return _BEGIN(self, counting, moment, halted)
+
+
+def _all_at_once(_self: RollOut, given: int, others: Any) -> Any:
+    return (1, others) if others and not given else None
+
+
+PLANNED_MUTANTS = (
+    Mutant(
+        "a release goes on whatever becomes of it",
+        {(releases, "fared"): _fares_well, (release_reports, "fared"): _fares_well},
+    ),
+    Mutant("the first wave is everybody", {(RollOut, "next_wave"): _all_at_once}),
+    Mutant("whoever orders counts", {(given, "weigh_orders"): _counts_for_all}),
+    Mutant("what was done is done again", {(CommandTables, "used"): lambda *_: False}),
+    Mutant("a device is sent on while it moves", {(Execution, "begin"): _begins_anywhere}),
+    Mutant("devices leave before they have moved", {(group_moves, "_state"): lambda *_, **__: ("leaving", "")}),
+    Mutant("nobody removes what has moved", {(group_moves, "_remove"): lambda *_: 0}),
+    Mutant("whoever has left counts as given", {(release_reports, "_left"): lambda *_: frozenset()}),
+)

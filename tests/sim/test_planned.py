@@ -1,0 +1,51 @@
+"""Worlds with plans, splits and merges: each order is obeyed once, waves stop, no member is lost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.examples import parameters
+from tests.proof import begins
+from tests.sim.ledger import ViolationError
+from tests.sim.mutants import Mutant
+from tests.sim.planned import run_planned
+from tests.sim.planned_mutants import PLANNED_MUTANTS
+
+_SEEDS = 80
+"""Within so many seeds each mistake must show."""
+
+_ONCE_BROKEN = (10, 44, 55)
+"""A device that had entered one new group was sent to a third, and stayed in both; the one device of a first wave had
+left its group before it reported, and the next wave began; a device was ordered back before it had been removed from
+the old group, and was removed from both."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", parameters((*_ONCE_BROKEN, *range(1, 8), *range(100, 130)), quick=0, plain=8))
+def test_a_planned_world_keeps_its_rules(seed: int) -> None:
+    run_planned(seed)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("mutant", PLANNED_MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mistake_is_caught(mutant: Mutant) -> None:
+    begins()
+    for seed in range(mutant.first_seed, mutant.first_seed + _SEEDS):
+        with mutant.applied():
+            noticed = _violation(seed)
+        if noticed is not None:
+            defect = re.search("AttributeError|TypeError", f"{noticed.__cause__!r} {noticed}")
+            assert not defect, "the mutant no longer fits the code that it replaces"
+            assert _violation(seed) is None, "the world fails without the mistake, too"
+            return
+    pytest.fail(f"{_SEEDS} seeds did not notice: {mutant.name}")
+
+
+def _violation(seed: int) -> ViolationError | None:
+    try:
+        run_planned(seed)
+    except ViolationError as error:
+        return error
+    return None
