@@ -38,6 +38,7 @@ _BY_SUBJECT = {
     "fleet": {
         "orders": "seconds from covey order run to its result, against request and response with paho",
         "fanout": "seconds until 1,000 members have executed and reported one order, against paho",
+        "plan": "seconds from covey order run --fleet to the last of 1,000 results, in ten groups",
         "releases": "seconds to begin, continue and look at a release in 127 groups of 100 devices; memory",
         "page": "the fleet's page with 10,000 and 100,000 devices in Chromium: first paint, live, bytes, memory",
     },

@@ -29,6 +29,7 @@ _SIZES: dict[str, dict[str, Any]] = {
     "catch_up": {"_OPERATIONS": 300, "_READINGS": 10},
     "orders": {"_TIMES": 2},
     "releases": {"_GROUPS": 3, "_DEVICES": 4, "_LOOKS": 1},
+    "plan": {"_GROUPS": 2, "_DEVICES": 3, "_ROUNDS": 1, "_PROCESSES": 1},
     "fanout": {"_MEMBERS": 8, "_PROCESSES": 1},
     "content": {"_SIZE": 1_000_000, "_ROUNDS": 1},
     "mailbox": {"_BLOBS": 20_000, "_PULLS": 5},

@@ -1,6 +1,8 @@
 """Members of a group, each a whole device with a connection of its own; one loop turns them all.
 
-python -m bench.fleet.fanout_members FOLDER      a line "FOLDER USERNAME PASSWORD" each on stdin, then an empty one
+python -m bench.fleet.fanout_members settings|commands
+
+A line "FOLDER USERNAME PASSWORD GROUP" each on stdin, then an empty one. They obey settings, or commands.
 """
 
 from __future__ import annotations
@@ -19,14 +21,17 @@ from covey.app.device.device import Device, open_device
 from covey.app.device.pins import pins
 from covey.app.device.relay_access import make_relays
 from covey.app.loop.relays import Relays
-from covey.app.loop.runtime import Runtime
+from covey.app.loop.runtime import AgentRole, Runtime
+from covey.app.orders.command_role import commands_role
 from covey.app.orders.setting_role import settings_role
-from covey.core.group.manifest import GroupManifest, read_manifest
+from covey.core.actions.commands import ObeyedSince
+from covey.core.group.manifest import read_manifest
+from covey.core.history.operation import read_operation
 from covey.ports import RelayEvent
 
 
 class _Member:
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, role: AgentRole) -> None:
         self.relays = Relays(make_relays(device.folder, device.config, device.node.identity))
         self.due_us: int | None = 0
         self._runtime = Runtime(
@@ -34,7 +39,7 @@ class _Member:
             self.relays,
             device.clock,
             lambda link: device.make_node(state=link, pins=partial(pins, device)),
-            [settings_role(device, lambda: None)],
+            [role],
             report,
         )
 
@@ -42,13 +47,22 @@ class _Member:
         self.due_us = self._runtime.turn(events)
 
 
-def _settle(device: Device, group: list[GroupManifest], secret: bytes) -> None:
-    """Give a device the group as if it had joined long ago."""
-    last = group[-1]
+def _settle(device: Device, place: Path) -> None:
+    """Give a device the group that lies in a folder as if it had joined long ago, and obeyed since where it is to."""
+    manifests = sorted(
+        (read_manifest(each.read_bytes()) for each in place.glob("*.manifest")), key=lambda it: it.version
+    )
+    last, own, now_us = manifests[-1], device.node.identity.signing_public, device.now().wall_us
     with device.store.transaction():
-        for each in group:
+        for each in manifests:
             device.store.groups.save_manifest(each.group_id, each.hash, each.version, each.raw, 0)
-        device.store.groups.save_secret(last.group_id, last.epoch_id, secret, 0)
+        device.store.groups.save_secret(last.group_id, last.epoch_id, (place / "secret").read_bytes(), 0)
+        for path in sorted(place.glob("*.operation")):
+            operation = read_operation(path.read_bytes(), verify=False)
+            device.store.operations.add(operation, last.version, now_us)
+            if operation.author == own:
+                since = ObeyedSince(operation.id, operation.height, device.store.incarnations.present())
+                device.store.commands.note_obeyed(last.group_id, since)
     device.node.refresh()
 
 
@@ -84,16 +98,21 @@ def _turn_all(members: list[_Member]) -> None:
 def main() -> None:
     """Open all, and run them."""
     set_least("error")
-    place = Path(sys.argv[1]) / "group"
-    group = sorted((read_manifest(file.read_bytes()) for file in place.glob("*.manifest")), key=lambda it: it.version)
-    secret = (place / "secret").read_bytes()
+    obeys = sys.argv[1]
     with ExitStack() as opened:
         members = []
-        for folder, _, _ in iter(lambda: sys.stdin.readline().split(), []):
+        for folder, _, _, place in iter(lambda: sys.stdin.readline().split(), []):
             device = opened.enter_context(open_device(StateFolder.at(Path(folder))))
-            _settle(device, group, secret)
-            members.append(_Member(device))
+            _settle(device, Path(place))
+            role: AgentRole = (
+                settings_role(device, _nothing) if obeys == "settings" else commands_role(device, _nothing, ())
+            )
+            members.append(_Member(device, role))
         _turn_all(members)
+
+
+def _nothing() -> None:
+    """Restart nothing."""
 
 
 if __name__ == "__main__":

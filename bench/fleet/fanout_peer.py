@@ -1,6 +1,6 @@
 """The peer: members of nothing, which paho keeps connected, and which answer a few bytes with a few bytes.
 
-python -m bench.fleet.fanout_peer PORT           a line "FOLDER USERNAME PASSWORD" each on stdin, then an empty one
+python -m bench.fleet.fanout_peer PORT       a line "FOLDER USERNAME PASSWORD GROUP" each on stdin, then an empty one
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main() -> None:
     """Connect all, and answer until the process is killed."""
     port = int(sys.argv[1])
     lines = iter(lambda: sys.stdin.readline().split(), [])
-    clients = [connected(port, username, password, _answer) for _, username, password in lines]
+    clients = [connected(port, username, password, _answer) for _, username, password, _ in lines]
     print("ready", flush=True)
     threading.Event().wait()
     del clients
