@@ -69,7 +69,7 @@ _STOP_PERCENT = 30
 _PATIENCE_US = 300_000_000
 _HOSTILE = 1_000
 """Numbers from here on are of commands that only the hostile member has given."""
-_TEND_EVERY = 4
+_LOOK_EVERY = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class PlannedWorld:
 
     @property
     def living(self) -> list[Own]:
-        """The operator's devices that are left, the one that tends to things first."""
+        """The operator's devices that are left, the one that looks after things first."""
         return [each for each in (self.laptop, self.phone) if each in self.devices]
 
     def trace(self, text: str) -> None:
@@ -203,8 +203,8 @@ class PlannedWorld:
         ):
             for _ in range(steps.count(step)):
                 act()
-        if step % _TEND_EVERY == 0:
-            self._tend()
+        if step % _LOOK_EVERY == 0:
+            self._look_after()
 
     def _pass(self, seconds: float, rounds: int) -> None:
         for device in self.devices:
@@ -246,7 +246,7 @@ class PlannedWorld:
         for seconds in _SETTLE:
             self._step += 1
             self._pass(seconds, _ROUNDS)
-            self._tend()
+            self._look_after()
             if self._is_quiet():
                 return
         waits = [f"{each.name}: {each.store.outbox.totals()[0]}" for each in self.devices]
@@ -264,7 +264,7 @@ class PlannedWorld:
         )
 
     def _open(self) -> list[str]:
-        """Return what is under way, as the device that tends to things sees it."""
+        """Return what is under way, as the device that looks after things sees it."""
         opened = self.living[0].opened
         found = [
             f"move {move.id[:8]}: {[(each.name, each.state) for each in move.devices]}"
@@ -360,7 +360,7 @@ class PlannedWorld:
             own, f"move {sorted(moves)} from {self.groups.index(source)} to {self.groups.index(target)}", give
         )
 
-    def _tend(self) -> None:
+    def _look_after(self) -> None:
         """Have the operator's first living device look at everything, as its agent and its person do."""
         own = self.living[0]
         for each in self.rolled:

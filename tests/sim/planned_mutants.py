@@ -11,9 +11,11 @@ from covey.app.orders.release_reports import Fared
 from covey.core.actions import given
 from covey.core.actions.execution import Execution
 from covey.core.orders import authority
-from covey.core.orders.authority import WeighedOrders
+from covey.core.orders.authority import Pins, WeighedOrders
 from covey.core.orders.roll_out import RollOut
+from tests.fleet import identity
 from tests.sim.mutants import Mutant
+from tests.sim.planned_devices import EVE
 
 _FARED, _WEIGH, _BEGIN = release_reports.fared, authority.weigh_orders, Execution.begin
 
@@ -24,9 +26,9 @@ def _fares_well(*arguments: Any) -> Fared:
     return found
 
 
-def _counts_for_all(*arguments: Any, **named: Any) -> WeighedOrders:
-    weighed = _WEIGH(*arguments, **named)
-    return replace(weighed, orders=tuple(replace(each, counts=True) for each in weighed.orders))
+def _pinned_too(records: Any, group_id: Any, pins: Pins, *others: Any, **named: Any) -> WeighedOrders:
+    hostile = identity(EVE).signing_public
+    return _WEIGH(records, group_id, replace(pins, operators=pins.operators | {hostile}), *others, **named)
 
 
 def _begins_anywhere(self: Execution, counting: Any, moment: Any, halted: Any, _joined: object) -> Any:
@@ -43,7 +45,7 @@ PLANNED_MUTANTS = (
         {(releases, "fared"): _fares_well, (release_reports, "fared"): _fares_well},
     ),
     Mutant("the first wave is everybody", {(RollOut, "next_wave"): _all_at_once}),
-    Mutant("whoever orders counts", {(given, "weigh_orders"): _counts_for_all}),
+    Mutant("any member is obeyed", {(given, "weigh_orders"): _pinned_too}),
     Mutant("what was done is done again", {(CommandTables, "used"): lambda *_: False}),
     Mutant("a device is sent on while it moves", {(Execution, "begin"): _begins_anywhere}),
     Mutant("devices leave before they have moved", {(group_moves, "_state"): lambda *_, **__: ("leaving", "")}),

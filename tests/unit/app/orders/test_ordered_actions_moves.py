@@ -359,9 +359,9 @@ def test_a_device_that_has_entered_the_new_group_is_moved_from_there(site: Site)
     site.land(site.cleo)
     site.turn()
     assert (site.machine.result(first), site.is_in(third)) == (("DONE", ""), False)
-    again = site.move(third)
+    later = site.move(third)
     site.turn(3)
-    assert (site.machine.result(again), site.is_in(third)) == (("REFUSED", NOT_STARTED), False), (
+    assert (site.machine.result(later), site.is_in(third)) == (("REFUSED", NOT_STARTED), False), (
         "it is still listed here"
     )
 
