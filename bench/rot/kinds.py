@@ -37,7 +37,7 @@ from covey.core.vault.documents import SegmentEntry
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.wire.message import Loss, Message, MessageType, read_message
 from covey.errors import ConfigurationError, DamagedStateError, StorageError
-from covey.limits.vault import VAULT_LOOK_US
+from covey.limits.vault import VAULT_LOOK_US, VAULT_NEWEST_LOOKS
 from tests.durable import DurableDevice
 from tests.fleet import carry, found
 from tests.vault_site import KEY, Objects, Site
@@ -335,7 +335,7 @@ class Segments:
             site.objects.content[key] = file.read_bytes()
         else:
             del site.objects.content[key]
-        for _ in range(4):
+        for _ in range(VAULT_NEWEST_LOOKS + 1):
             self._mending.turn(site.gate.node, site.gate.now)
             site.gate.wait(VAULT_LOOK_US / 1e6)
             site.ann.wait(400)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from covey.limits.units import MIB
+from covey.limits.units import KIB, MIB
 
 MAXIMUM_SEGMENT_BYTES = 32 * MIB
 """A segment as stored, and what is packed in one: what an executor holds in memory several times."""
@@ -63,10 +63,17 @@ VAULT_LOOK_US = 5_000_000
 """Between two looks at a vault in a folder, whether its segments are whole (`app/telemetry/mending.py`)."""
 
 VAULT_LOOK_BYTES = 2 * MIB
-"""What one such look reads: half of it of the newest segments, half of all in turn; an SD card reads 2 MiB in 0.1 s."""
+"""What one such look reads at most: half of it of the newest segments, half of the others; an SD card reads 2 MiB in
+0.1 s."""
+
+VAULT_LOOK_FILE_BYTES = 16 * KIB
+"""What a look counts for a smaller file: opening it takes as long as reading so much."""
 
 VAULT_NEWEST_BYTES = 12 * MIB
-"""The newest segments, which are looked at in turn: with half of each look all of them within a minute."""
+"""The newest segments, which are looked at in turn."""
+
+VAULT_NEWEST_LOOKS = 11
+"""So many looks go once through the newest segments: all of them are looked at within a minute."""
 
 MAXIMUM_DAMAGED_RANGES = 1_000
 """Ranges of damaged segments that a collector remembers; more at once are another disk, and handled bit by bit."""

@@ -214,7 +214,7 @@ def private_folder(path: Path) -> None:
 def _read_into_buffer(path: Path, maximum: int) -> tuple[os.stat_result, bytearray]:
     """Read up to one byte more than `maximum`, without a copy that could not be wiped. Raises OSError."""
     with open_regular(path) as (descriptor, status):
-        content = bytearray(maximum + 1)
+        content = bytearray(min(maximum, status.st_size) + 1)  # it is replaced as a whole, and does not grow
         length = 0
         while length < len(content) and (count := os.readv(descriptor, [memoryview(content)[length:]])):
             length += count

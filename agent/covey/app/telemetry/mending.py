@@ -1,7 +1,7 @@
 """Find damaged segments of a collector's vault, restore them where others hold the same, and report the rest as lost.
 
 Disks flip bits, tear files and lose them after they were read back. This role looks through the vault of its device in
-a folder, a few MiB in each look, the newest segments more often than the others:
+a folder: at the newest segments each minute, at the others in turn, a MiB in each look:
 
     1. A segment whose bytes are not those that the manifest lists is taken from the first mirror that has just these
        bytes: nothing else is believed of a mirror. Readers find what was there before.
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from covey.app.telemetry.collector import Collector
@@ -40,8 +41,10 @@ from covey.limits.vault import (
     MAXIMUM_SEGMENT_BYTES,
     MAXIMUM_VAULT_MANIFEST_BYTES,
     VAULT_LOOK_BYTES,
+    VAULT_LOOK_FILE_BYTES,
     VAULT_LOOK_US,
     VAULT_NEWEST_BYTES,
+    VAULT_NEWEST_LOOKS,
 )
 from covey.ports import ObjectStore, Report
 
@@ -68,7 +71,7 @@ class VaultMending:
         self._report = report
         self._due_us: int | None = None
         self._newest = _Rounds(_newest)
-        self._all = _Rounds(self._listed)
+        self._older = _Rounds(self._listed_older)
         self._remade: tuple[RemadeRange, Iterator[int]] | None = None
         self._damaged = _positions(store.conditions.values().get(DAMAGED_CONDITION, ("", 0))[0])
 
@@ -99,10 +102,11 @@ class VaultMending:
         key = documents.manifest_key(self._vault_id, self._vault.node)
         if objects.get(key, MAXIMUM_VAULT_MANIFEST_BYTES) is None:
             return
-        for rounds in (self._newest, self._all):
-            left = VAULT_LOOK_BYTES // 2
+        of_newest = -(-sum(map(_cost, _newest(manifest))) // VAULT_NEWEST_LOOKS)
+        for rounds, most in ((self._newest, of_newest), (self._older, VAULT_LOOK_BYTES // 2)):
+            left = most
             while left > 0 and (listed := rounds.next(manifest)) is not None:
-                left -= listed.size
+                left -= _cost(listed)
                 self._check(listed, node, now)
         self._remake(manifest, node, now)
 
@@ -220,21 +224,21 @@ class VaultMending:
             return documents.range_key(self._vault_id, self._vault.node, listed)
         return documents.entry_key(self._vault_id, self._vault.node, listed)
 
-    @property
+    @cached_property
     def _vault_id(self) -> VaultId:
         return self._vault.keys.ring().vault_id
 
     def _reader(self) -> VaultReader:
         return VaultReader(self._vault.objects, self._vault.keys.ring())
 
-    def _listed(self, manifest: VaultManifest) -> Iterator[Listed]:
-        """Yield all that a manifest lists, each range before its segments."""
-        reader = self._reader()
+    def _listed_older(self, manifest: VaultManifest) -> Iterator[Listed]:
+        """Yield what a manifest lists besides the newest segments, each range before its segments."""
         for named in manifest.ranges:
             yield named
-            entries = reader.range_entries(self._vault.node.hex(), named)
+            entries = self._reader().range_entries(self._vault.node.hex(), named)
             yield from () if isinstance(entries, Trouble) else entries
-        yield from manifest.segments
+        newest = sum(1 for _ in _newest(manifest))
+        yield from manifest.segments[: len(manifest.segments) - newest]
 
 
 class _Rounds:
@@ -255,12 +259,17 @@ class _Rounds:
 
 
 def _newest(manifest: VaultManifest) -> Iterator[Listed]:
-    size = 0
+    left = VAULT_NEWEST_BYTES
     for entry in reversed(manifest.segments):
-        size += entry.size
-        if size > VAULT_NEWEST_BYTES:
+        left -= _cost(entry)
+        if left < 0:
             return
         yield entry
+
+
+def _cost(listed: Listed) -> int:
+    """Return what looking at it costs, in bytes of reading."""
+    return max(listed.size, VAULT_LOOK_FILE_BYTES)
 
 
 def _found(objects: ObjectStore, key: str) -> bytes | None:

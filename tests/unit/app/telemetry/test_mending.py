@@ -155,6 +155,27 @@ def test_a_segment_that_is_whole_again_is_forgotten(site: Site) -> None:
     assert _condition(site) == ""
 
 
+def test_looks_at_many_small_segments_go_through_them_once_a_minute(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at all of them kept a collector of a year's small segments from everything else."""
+    _keep(site, *(b"%d" % number for number in range(44)))
+    segments = [_key(site, number) for number in range(1, 45)]
+    looked_at, keys_read = list[str](), list[str]()
+    get, read = site.objects.get, site.key_file.read
+    monkeypatch.setattr(site.objects, "get", lambda key, maximum: looked_at.append(key) or get(key, maximum))
+    monkeypatch.setattr(site.key_file, "read", lambda: keys_read.append("read") or read())
+    mending, rounds = _mending(site), list[str]()
+    for _ in range(11):
+        looked_at.clear()
+        mending.turn(site.gate.node, site.gate.now)
+        site.gate.wait(VAULT_LOOK_US / 1e6)
+        rounds += (found := [each for each in looked_at if each in segments])
+        assert len(found) == 4
+    assert sorted(rounds) == sorted(segments)
+    assert keys_read == ["read"]
+
+
 def test_a_vault_that_is_away_is_no_damage(site: Site) -> None:
     _keep(site, b"one")
     content, site.objects.content = site.objects.content, {}
@@ -168,8 +189,11 @@ def test_a_restart_asks_nobody_again(site: Site) -> None:
     _keep(site, b"one", b"two")
     del site.objects.content[_key(site, 1)]
     mending = _mending(site)
-    mending.turn(site.gate.node, site.gate.now)
+    for _ in range(2):
+        mending.turn(site.gate.node, site.gate.now)
+        site.gate.wait(VAULT_LOOK_US / 1e6)
     said = len(site.said)
+    assert said
     site.start()
     _settle(site, _mending(site))
     assert not [line for line in site.said[said:] if "damaged" in line]
