@@ -219,6 +219,7 @@ _OUR_OWN = {
     "ACKNOWLEDGED_BYTES_KEPT": "what this device remembers of its own",
     "REPLACE_INCARNATION_US": "this device's own incarnations",
     "LINK_AFTER_ENVELOPES": "a sender's choice; recipients take any LINK",
+    "RESTED_RETRY_US": "a sender's patience; recipients take any resend",
     "LINK_DOUBLINGS": "a sender's choice; recipients take any LINK",
     "LOG_BYTES": "this machine's disk",
     "EXPIRED_AT_ONCE": "this device's rhythm",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from covey.adapters.mqtt.wire_meter import WireMeter
-from covey.app.loop import link_costs, link_windows
+from covey.app.loop import link_windows
 from covey.app.loop.link_costs import LinkCosts
 from covey.app.loop.link_windows import LinkWindows
 from covey.core import node
@@ -16,7 +16,6 @@ from covey.core.link.connect_windows import ConnectWindows
 from covey.core.link.costs import KINDS
 from covey.core.link.send_window import SendLink
 from covey.core.link.windows import Windows
-from covey.core.now import Now
 from tests.sim import metered
 from tests.sim.mutants import Mutant
 
@@ -42,10 +41,6 @@ def _never(*_arguments: object, **_named: object) -> int:
     return 10**18
 
 
-def _next_at_all(windows: LinkWindows, now: Now, *, pays: bool) -> int:
-    return windows._windows.next_us(now)
-
-
 METERED_MUTANTS = (
     Mutant("a budget is no bound for messages", {(Budget, "may_spend"): _yes}),
     Mutant("a budget is no bound for windows", {(LinkWindows, "_pays"): _yes, (LinkWindows, "_pays_urgently"): _yes}),
@@ -55,8 +50,6 @@ METERED_MUTANTS = (
         first_seed=159,
     ),
     Mutant("a power cut hides a connection", {(LinkCosts, "opens"): _nothing}, first_seed=3009),
-    Mutant("windows that are passed over count", {(LinkWindows, "_next_us"): _next_at_all}, first_seed=85),
-    Mutant("deliveries cost nothing until seen", {(link_costs, "_coming"): lambda _: 0}, first_seed=1052),
     Mutant("what is under way costs nothing", {(LinkCosts, "_uncounted"): property(lambda _: 0)}),
     Mutant("a relay may have any number of deliveries under way", {(Budget, "deliveries"): property(lambda _: 100)}),
     Mutant("readings use the reserve", {(budget_module, "URGENT"): frozenset(KINDS)}),

@@ -22,7 +22,7 @@ from tests.examples import parameters
 from tests.proof import a_world_notices
 from tests.sim.test_orders import OrderWorld, run
 
-_SEEDS_OF_MISTAKES = (2, 9, 12, 13, 0)
+_SEEDS_OF_MISTAKES = (2, 9, 24, 12, 13, 0)
 
 
 class SecretWorld(OrderWorld):

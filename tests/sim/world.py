@@ -40,7 +40,7 @@ _PUBLISHES_BASE, _PUBLISHES_EACH, _PUBLISHES_START = 200, 10, 6
 """Most publishes of a seed: so many, with the history that a newcomer catches up with; and for each submission or
 change and each of its recipients, with acknowledgements and whatever fails, and for each start, which acknowledges
 every link anew. A storm of resends needs hundreds for each."""
-_REPEATED, _REPEATED_SLOWLY, _SLOW_US = 1.4, 2.1, 400_000
+_REPEATED, _REPEATED_SLOWLY, _SLOW_US = 1.4, 2.4, 400_000
 """More by a relay that takes one at a time: what waits for that goes again. Most where each takes two ways of up to so
 long: a hundred wait there for a minute, which outlasts the first retries of each, and then they drain."""
 

@@ -471,6 +471,7 @@ class Node:
         noise_publics = {key.public for key in self.identity.noise.keys}
         self._records.link_keys.forget(is_peer, noise_publics, now.wall_us)
         self.state.link_keys.keep(is_peer)
+        self.state.windows.keep(is_peer)
 
 
 def kind_of_outgoing(outgoing: Outgoing) -> str:

@@ -24,7 +24,9 @@ that would enable it. Rules (docs/protocol/core.md, "The link"):
     7. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s. An
        acknowledgement is one measurement, because a whole window of late ones would double the retry time each time.
        One that frees only messages sent more than once measures nothing, and keeps the retry time as it has grown
-       (Karn): the path may be that slow, and repetitions make it slower.
+       (Karn): the path may be that slow, and repetitions make it slower. What is known of the path outlasts the
+       window, and of what a retry time has grown by at most `RESTED_RETRY_US`: a device with a batch each minute over a
+       path of six seconds would repeat each, for ever, because none is answered before its first retry.
     8. If more bulk messages wait than a window of live messages holds, telemetry queued from then on uses the live
        lane, until all of that backlog is in flight. The backlog is what was queued by then, and whatever is queued
        without a connection or an answer.
@@ -55,6 +57,7 @@ from covey.limits.link import (
     LINK_WINDOW_BYTES,
     LINK_WINDOW_LIVE_MESSAGES,
     LINK_WINDOW_RESTART_MESSAGES,
+    RESTED_RETRY_US,
     RETRY_US_INITIAL,
     RETRY_US_MAX,
     RETRY_US_MIN,
@@ -168,12 +171,49 @@ class Wanted(NamedTuple):
     size: int
 
 
+@dataclass(slots=True)
+class Pace:
+    """How long a recipient takes to answer (rule 7): what outlasts the messages of one window."""
+
+    retry_us: int = RETRY_US_INITIAL
+    """The next retry time."""
+    round_trip_us: float | None = None
+    """Smoothed; None before the first measurement."""
+    deviation_us: float = 0.0
+
+    def measure(self, round_trip_us: int) -> None:
+        """Take a measurement; retries follow at the base of it."""
+        if self.round_trip_us is None:
+            self.round_trip_us = float(round_trip_us)
+            self.deviation_us = round_trip_us / 2
+        else:
+            self.deviation_us += (abs(round_trip_us - self.round_trip_us) - self.deviation_us) / 4
+            self.round_trip_us += (round_trip_us - self.round_trip_us) / 8
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin at the base again."""
+        self.retry_us = self.base_us
+
+    def rest(self) -> None:
+        """Let go of most of what a retry time has grown by, as nothing is left to send."""
+        self.retry_us = min(self.retry_us, max(self.base_us, RESTED_RETRY_US))
+
+    @property
+    def base_us(self) -> int:
+        """The retry time before it grows."""
+        if self.round_trip_us is None:
+            return RETRY_US_INITIAL
+        return min(RETRY_US_MAX, max(RETRY_US_MIN, int(self.round_trip_us + 4 * self.deviation_us)))
+
+
 class SendLink:
     """The sending side of one link."""
 
-    def __init__(self, recipient: DeviceKey, lane: Lane = Lane.BULK) -> None:
+    def __init__(self, recipient: DeviceKey, lane: Lane = Lane.BULK, pace: Pace | None = None) -> None:
         self.recipient = recipient
         self.lane = lane
+        self.pace = Pace() if pace is None else pace
         self._maximum = lane.window_messages
         self._window: dict[Place, InFlight] = {}
         self._window_bytes = 0
@@ -188,9 +228,6 @@ class SendLink:
         self._backlog_upto: Place | None = None
         self._allowed = self._maximum
         self._acknowledged_upto = Place(0)
-        self._retry_us = RETRY_US_INITIAL
-        self._round_trip_us: float | None = None
-        self._deviation_us = 0.0
         self._deadline_us: int | None = None
         self._connected_at_us = 0
         self._sent_at_us = 0
@@ -299,7 +336,7 @@ class SendLink:
         entry.is_tried = True
         self._sent_at_us = now_us
         if self._deadline_us is None:
-            self._deadline_us = now_us + self._retry_us
+            self._deadline_us = now_us + self.pace.retry_us
 
     def relayed(self, place: Place) -> None:
         """Note that the relay has stored the message, as it says (rule 1)."""
@@ -319,10 +356,12 @@ class SendLink:
         """Let retries run again."""
         self._connected_at_us = now_us
         self._backlog_upto = None
-        self._retry_us = self._base_retry_us()
+        self.pace.reset()
         if self._in_flight():
-            is_overdue = now_us >= self._sent_at_us + self._retry_us
-            self._deadline_us = now_us + (min(RETRY_US_INITIAL, self._retry_us) if is_overdue else self._retry_us)
+            is_overdue = now_us >= self._sent_at_us + self.pace.retry_us
+            self._deadline_us = now_us + (
+                min(RETRY_US_INITIAL, self.pace.retry_us) if is_overdue else self.pace.retry_us
+            )
 
     def receive_acknowledgement(self, received: SequenceSet, now_us: int) -> bool:
         """Drop what the recipient holds; return whether anything was freed (rules 1, 4, 5)."""
@@ -337,8 +376,7 @@ class SendLink:
                 round_trip_us = now_us - state.at_us
             entry.follow(Event.ACKNOWLEDGED, _GONE)
         if round_trip_us is not None:
-            self._measure(round_trip_us)
-            self._retry_us = self._base_retry_us()
+            self.pace.measure(round_trip_us)
         self._resend_holes(now_us)
         if not freed:
             return False
@@ -346,7 +384,7 @@ class SendLink:
             self._backlog_upto = None
         self._allowed = min(self._maximum, 2 * self._allowed + len(freed))
         self.retries = 0
-        self._deadline_us = now_us + self._retry_us if self._in_flight() else None
+        self._deadline_us = now_us + self.pace.retry_us if self._in_flight() else None
         return True
 
     def seen(self) -> None:
@@ -361,15 +399,15 @@ class SendLink:
         for entry in self._window.values():
             entry.follow(Event.RETRY, _WAITING)
         self._allowed = min(self._maximum, max(self._allowed, LINK_WINDOW_RESTART_MESSAGES))
-        self._retry_us = self._base_retry_us()
-        self._deadline_us = now_us + self._retry_us if self._window else None
+        self.pace.reset()
+        self._deadline_us = now_us + self.pace.retry_us if self._window else None
         self.retries = 0
 
     def retry_now(self, now_us: int) -> None:
         """Begin a retry now: its recipient speaks, and not in answer to the last try (rule 6)."""
-        if self.retries and self._deadline_us is not None and now_us - self._sent_at_us >= self._base_retry_us():
+        if self.retries and self._deadline_us is not None and now_us - self._sent_at_us >= self.pace.base_us:
             self._deadline_us = now_us
-            self._retry_us = self._base_retry_us()
+            self.pace.reset()
 
     def withdraw(self, first: int, last: int) -> None:
         """Drop messages that the queue no longer holds."""
@@ -391,8 +429,8 @@ class SendLink:
         self._pass_over()
         self._allowed = 1
         self.retries += 1
-        self._retry_us = min(longest_us, jitter(self._retry_us, 3 * self._retry_us))
-        self._deadline_us = now_us + self._retry_us if self._window else None
+        self.pace.retry_us = min(longest_us, jitter(self.pace.retry_us, 3 * self.pace.retry_us))
+        self._deadline_us = now_us + self.pace.retry_us if self._window else None
 
     def _pass_over(self) -> None:
         """Make room for the next message of the queue if the recipient leaves those in the window (rule 10)."""
@@ -407,7 +445,7 @@ class SendLink:
         return any(isinstance(entry.state, Sent | Relayed) for entry in self._window.values())
 
     def _resend_holes(self, now_us: int) -> None:
-        base = self._base_retry_us() // 2
+        base = self.pace.base_us // 2
         for place, entry in self._window.items():
             if place > self._acknowledged_upto:
                 return
@@ -415,16 +453,3 @@ class SendLink:
                 patience = min(RETRY_US_MAX, base << min(entry.sends - 1, 16))
                 if now_us - entry.state.at_us >= patience:
                     entry.follow(Event.MISSING, _WAITING)
-
-    def _measure(self, round_trip_us: int) -> None:
-        if self._round_trip_us is None:
-            self._round_trip_us = float(round_trip_us)
-            self._deviation_us = round_trip_us / 2
-            return
-        self._deviation_us += (abs(round_trip_us - self._round_trip_us) - self._deviation_us) / 4
-        self._round_trip_us += (round_trip_us - self._round_trip_us) / 8
-
-    def _base_retry_us(self) -> int:
-        if self._round_trip_us is None:
-            return RETRY_US_INITIAL
-        return min(RETRY_US_MAX, max(RETRY_US_MIN, int(self._round_trip_us + 4 * self._deviation_us)))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.queued import Lane
-from covey.core.link.send_window import InFlight, Jitter, SendLink
+from covey.core.link.send_window import InFlight, Jitter, Pace, SendLink
 from covey.core.now import Now
 from covey.core.wire.sequences import SequenceSet
 from covey.limits.link import RETRY_US_MAX
@@ -34,6 +34,8 @@ class Windows:
         self._alarms: dict[_Key, SendLink] = {}
         self._live: dict[_Key, SendLink] = {}
         self._others: dict[_Key, SendLink] = {}
+        self._paces: dict[_Key, Pace] = {}
+        """How fast each recipient answers in each lane, whether something waits for it or not."""
         self.is_connected = False
         """Whether the relay can be reached."""
         self._on_line: frozenset[DeviceKey] = frozenset()
@@ -45,7 +47,8 @@ class Windows:
                 links = self._of_lane(lane)
                 link = links.get((recipient, lane))
                 if link is None:
-                    link = links[recipient, lane] = SendLink(recipient, lane)
+                    pace = self._paces.setdefault((recipient, lane), Pace())
+                    link = links[recipient, lane] = SendLink(recipient, lane, pace)
                 link.queue_grew()
 
     def backlog_upto(self, recipient: DeviceKey) -> Place | None:
@@ -73,11 +76,16 @@ class Windows:
             yield link
             if link.idle:
                 del self._of_lane(link.lane)[link.recipient, link.lane]
+                link.pace.rest()
 
     def served(self, link: SendLink) -> None:
         """Let the others have their turn first."""
         links = self._of_lane(link.lane)
         links[link.recipient, link.lane] = links.pop((link.recipient, link.lane))
+
+    def keep(self, is_peer: Callable[[DeviceKey], bool]) -> None:
+        """Forget how fast devices answer that are no peers any more."""
+        self._paces = {key: pace for key, pace in self._paces.items() if is_peer(key[0])}
 
     def clear(self) -> None:
         """Forget what is in flight: it may have to be signed again."""

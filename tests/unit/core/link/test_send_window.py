@@ -155,7 +155,7 @@ def test_a_retry_time_that_every_answer_sets_back_is_noticed(monkeypatch: pytest
     def at_every_answer(link: SendLink, received: SequenceSet, now_us: int) -> bool:
         freed = receive_acknowledgement(link, received, now_us)
         if freed:
-            link._retry_us = link._base_retry_us()
+            link.pace.reset()
         return freed
 
     monkeypatch.setattr(SendLink, "receive_acknowledgement", at_every_answer)

@@ -89,3 +89,27 @@ def test_history_comes_where_telemetry_is_not_taken(tmp_path: Path) -> None:
     carry(gateway, member)
     assert member.store.operations.held(group_id, written.id) is not None
     assert member.store.landing.size() == 0
+
+
+def test_what_is_known_of_a_slow_way_outlasts_each_message(tmp_path: Path) -> None:
+    """A message each minute, answered after six seconds: one that begins with a first retry time goes twice."""
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    group_id = found(ann, ben)
+    carry(ann, ben)
+    under_way: list[tuple[int, Device, bytes]] = []
+    copies = []
+    for minute in range(10):
+        ann.blob(group_id, b"%d" % minute)
+        copies.append(0)
+        for second in range(60 * minute, 60 * minute + 60):
+            for due, device, envelope in under_way:
+                if due == second:
+                    device.receive(envelope)
+            for sender, other in ((ann, ben), (ben, ann)):
+                for outgoing in sender.sends():
+                    copies[-1] += sender is ann and outgoing.entry is not None
+                    under_way.append((second + 3, other, outgoing.envelope))
+                sender.wait(1)
+    assert copies[0] == 2
+    assert copies[5:] == [1] * 5
+    assert ben.inbox()[-10:] == [b"%d" % minute for minute in range(10)]

@@ -145,6 +145,20 @@ def test_a_device_that_obeyed_a_thief_is_invited_again(make: Make) -> None:
     assert members(laptop, fleet) == {laptop.key, phone.key, tablet.key}
 
 
+@pytest.mark.slow
+def test_a_device_that_lost_its_state_is_invited_again(make: Make) -> None:
+    laptop, phone = make("laptop"), make("phone")
+    linked(laptop, phone)
+    earlier = phone.copy_state()
+    fleet = create(laptop)
+    settle(laptop, phone)
+    assert fleet in joined(phone)
+    phone.return_to(earlier)
+    assert fleet not in joined(phone)
+    settle(laptop, phone)
+    assert fleet in joined(phone)
+
+
 def test_a_personal_group_that_nobody_named_here_orders_nothing(make: Make) -> None:
     laptop, thief = make("laptop"), make("thief")
     fleet = create(laptop)
