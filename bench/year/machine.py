@@ -46,6 +46,7 @@ class Machine:
         self.is_wrong = False
         """Whether its wall clock is wrong."""
         self.is_on = True
+        self.has_network = True
         self.set_right()
 
     def ok(self, *words: str, feed: str = "") -> str:
@@ -90,6 +91,23 @@ class Machine:
         except (CoveyError, OSError):
             return False
 
+    def waiting(self) -> int | None:
+        """Return how many messages wait in its outbox; None while its agent does not answer."""
+        outbox = self._outbox()
+        return None if outbox is None else int(outbox["messages"])
+
+    def has_delivered(self) -> bool:
+        """Return whether the collector has acknowledged all its readings."""
+        outbox = self._outbox()
+        return outbox is not None and outbox["bytes_by_class"]["telemetry"] == 0
+
+    def _outbox(self) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = self.client.status()["outbox"]
+        except (CoveyError, OSError):
+            return None
+        return found
+
     def set_wrong(self, seconds: int) -> None:
         """Have its wall clock be wrong by so much; no time service has it in hand."""
         self.is_wrong = True
@@ -111,11 +129,13 @@ class Machine:
         """Have nothing arrive and nothing leave; connections stay open."""
         assert self.link is not None
         self.link.fall_silent()
+        self.has_network = False
 
     def regain_network(self) -> None:
         """Let everything pass again."""
         assert self.link is not None
         self.link.heal()
+        self.has_network = True
 
     def fill_disk(self) -> None:
         """Take all the room of its disk, if it has one of its own."""
@@ -140,6 +160,19 @@ class Machine:
             program.start()
         self.is_on = True
         self.await_agent()
+
+    def start_relay(self) -> None:
+        """Start the relay, and wait until it is served: it takes a jump of the clock for a broker that does not start.
+
+        Raises:
+            TransientError: it is not served.
+        """
+        before = self._relays_served()
+        self.programs["relay"].start()
+        wait_until(lambda: self._relays_served() > before, "the relay is not served")
+
+    def _relays_served(self) -> int:
+        return self.log.read_text().count("serving the relay") if self.log.exists() else 0
 
     def restart_agent(self) -> None:
         """Kill the agent, and start it again."""

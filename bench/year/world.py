@@ -2,7 +2,9 @@
 
 An hour is a jump of the clock, after which each device's program hands its agent one reading. At the end of each half
 day everybody lives for a moment, at `SPEED` times the usual speed: connections come back, messages go, orders arrive.
-How long that moment is follows from the time that is left, so a run takes as long as it is told.
+How long that moment is follows from the time that is left, so a run takes as long as it is told. On a machine that is
+too slow for that, it lasts until the devices with a network have delivered: their time passes by the real clock, and
+they would have a year with no time in it.
 """
 
 from __future__ import annotations
@@ -33,9 +35,15 @@ time, as one on a slow machine does."""
 _SET_UP_SPEED = 2.0
 _HALF_DAY = 12
 _ALIVE_S_MIN = 0.15
+_DELIVERS_S = 3.0
+"""Real time for a half day's messages, where some cannot be delivered: the hub's disk is full, or a clock is wrong."""
+_LOOKS_S = 0.1
 _PATIENCE_S = 60.0
+"""Real time after the last message that was delivered, or order that was obeyed."""
 _STARTS = 3
 _SETTLES_S = 1.0
+_MANY = 1_000_000
+"""Messages of an agent that does not answer."""
 _ORDER = "app.order"
 
 
@@ -64,6 +72,7 @@ class World:
         self.accounts = {name: Account(name) for name in EDGES}
         self.orders = 0
         self.seen = Seen()
+        self._relay_is_down = False
         self._pool = ThreadPoolExecutor(len(EDGES))
 
     @property
@@ -80,8 +89,8 @@ class World:
         """Serve a relay, wait until its certificate is as old as the plan says, and let the devices join."""
         hub, port = self.hub, free_port()
         words = ("relay", "serve", "--label", HUB, "--host", "127.0.0.1", "--port", str(port))
-        hub.add_program("relay", words).start()
-        wait_until(lambda: hub.log.exists() and "serving the relay" in hub.log.read_text(), "the relay is not served")
+        hub.add_program("relay", words)
+        hub.start_relay()
         hub.set_up()
         hub.ok("config", "set", "operations.operators", hub.json("key", "show")["signing_key"])
         hub.ok("group", "create", "--capability", "collector")
@@ -123,6 +132,7 @@ class World:
                     list(self._pool.map(self._measure, EDGES))
             left = (self.plan.hours - first) // _HALF_DAY
             self.live(max(_ALIVE_S_MIN, (ends - began) / left - (time.monotonic() - began)))
+            self._let_deliver()
             self._look_for_orders()
 
     def live(self, seconds: float) -> None:
@@ -130,6 +140,21 @@ class World:
         before = self.clock.wall()
         time.sleep(seconds)
         self.seen.alive_s += self.clock.wall() - before
+
+    def _let_deliver(self) -> None:
+        """Let everybody live until those that reach the relay have delivered, but for the buoy, which waits for its
+        window."""
+        until = time.monotonic() + _DELIVERS_S
+        waits = [
+            machine
+            for name, machine in self.edges.items()
+            if name != BUOY and machine.is_on and machine.has_network and not self._relay_is_down
+        ]
+        while time.monotonic() < until:
+            waits = [each for each in waits if not each.has_delivered()]
+            if not waits:
+                return
+            self.live(_LOOKS_S)
 
     def jump_to(self, at_s: float) -> None:
         """Let the time until this moment pass at once, everywhere."""
@@ -170,8 +195,11 @@ class World:
 
     def settle(self) -> None:
         """Let everybody live until nothing waits and the newest order is obeyed, or patience ends; fill the tables."""
-        until = time.monotonic() + _PATIENCE_S
-        while time.monotonic() < until and not self._is_settled():
+        until, least = time.monotonic() + _PATIENCE_S, self._left()
+        while time.monotonic() < until and least != 0:
+            left = self._left()
+            if left < least:
+                until, least = time.monotonic() + _PATIENCE_S, left
             self.live(_SETTLES_S)
             self.jump_to(self.clock.wall() + _HALF_DAY * HOUR_S)  # the buoy's next window
             self.live(_SETTLES_S)
@@ -179,15 +207,12 @@ class World:
         self.note_keys()
         self.take_into_tables()
 
-    def _is_settled(self) -> bool:
+    def _left(self) -> int:
+        """Return how much waits: messages, and devices that do not obey the newest order."""
         self._look_for_orders()
-        with suppress(CoveyError, OSError):
-            return all(
-                self.accounts[name].obeyed[-1:] == [self.orders]
-                and self.edges[name].client.status()["outbox"]["messages"] == 0
-                for name in EDGES
-            )
-        return False
+        waiting = [machine.waiting() for machine in self.edges.values()]
+        deaf = sum(account.obeyed[-1:] != [self.orders] for account in self.accounts.values())
+        return deaf + sum(_MANY if each is None else each for each in waiting)
 
     def _happen(self, event: Event) -> None:
         machine = self.hub if event.machine == HUB else self.edges[event.machine]
@@ -196,6 +221,8 @@ class World:
         if event.what in _OF_MACHINES:
             _OF_MACHINES[event.what](machine)
         match event.what:
+            case What.RELAY_DOWN | What.RELAY_UP:
+                self._relay_is_down = event.what is What.RELAY_DOWN
             case What.CLOCK_WRONG:
                 for name, account in self.accounts.items():
                     if machine.name in {name, HUB}:
@@ -270,7 +297,7 @@ _OF_MACHINES: dict[What, Callable[[Machine], None]] = {
     What.OFF: lambda machine: machine.cut_power(),
     What.ON: lambda machine: machine.restore_power(),
     What.RELAY_DOWN: lambda machine: machine.programs["relay"].kill(),
-    What.RELAY_UP: lambda machine: machine.programs["relay"].start(),
+    What.RELAY_UP: lambda machine: machine.start_relay(),
     What.DISK_FULL: lambda machine: machine.fill_disk(),
     What.DISK_FREE: lambda machine: machine.disk.free(),
     What.CLOCK_RIGHT: lambda machine: machine.set_right(),
