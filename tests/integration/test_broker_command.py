@@ -180,24 +180,24 @@ def test_a_crash_between_writing_and_replacing(tmp_path: Path) -> None:
 def test_a_pairing_makes_an_account_for_the_joiner(tmp_path: Path) -> None:
     """An inviter whose configuration names an authority mints the joiner's credential."""
     gateway, name = Gateway(tmp_path, "inviter"), "ab" * 16
-    assert authority(BrokerConfig(), gateway.state) is None
+    assert authority(BrokerConfig(), gateway.state, None) is None
     (gateway.state / "passwords").touch()
     gateway.ok("config", "set", "broker.password_file", "passwords")
-    held = authority(BrokerConfig(password_file="passwords", pid_file="none"), gateway.state)
+    held = authority(BrokerConfig(password_file="passwords", pid_file="none"), gateway.state, None)
     assert held == PasswordAuthority(gateway.state / "passwords", gateway.state / "none")
     password = held.mint(name)
     assert held.mint(name) != password
     assert gateway.ok("broker", "enrol", name).strip() not in {"", password}
     assert held.remove(name)
     FleetCa.create(gateway.state / "ca")
-    issued = authority(BrokerConfig(ca_folder="ca"), gateway.state)
+    issued = authority(BrokerConfig(ca_folder="ca"), gateway.state, None)
     assert issued is not None
     assert issued.mint(name).count("-----BEGIN ") == 2
     for each in (held, issued):
         with pytest.raises(UsageError):
             each.mint("enrol")
     with pytest.raises(ConfigurationError, match="are both set"):
-        authority(BrokerConfig(password_file="passwords", ca_folder="ca"), gateway.state)
+        authority(BrokerConfig(password_file="passwords", ca_folder="ca"), gateway.state, None)
 
 
 def test_the_joiner_keeps_its_credential_privately(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -11,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from broker_conf.mosquitto.broker import find_mosquitto, free_port
+from covey.adapters.broker import fleet_ca, mosquitto_passwords
 from covey.adapters.broker.fleet_ca import FleetCa
+from covey.adapters.broker.mosquitto_passwords import shared_enrolment
 from covey.adapters.keys import systemd_seal
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import Device, open_device
 from tests.integration.gateway import Gateway
@@ -137,6 +142,33 @@ def test_a_stolen_card_holds_no_secret(gateway: Gateway, tpm: SoftwareTpm, tmp_p
     }
     tpm.clear()
     assert {what: holds(stolen, secret) for what, secret in secrets.items() if holds(stolen, secret)} == {}
+
+
+def test_a_stolen_card_of_a_hub_makes_no_accounts_and_no_certificates(
+    gateway: Gateway, tpm: SoftwareTpm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, environment = find_mosquitto()
+    monkeypatch.setenv("PATH", f"{environment.get('PATH', os.defpath)}{os.pathsep}{program.parent}")
+    if libraries := environment.get("LD_LIBRARY_PATH"):
+        monkeypatch.setenv("LD_LIBRARY_PATH", libraries)
+    gateway.ok("config", "unset", "relay.url")
+    gateway.start("relay", "serve", "--port", str(free_port()))
+    wait_until(lambda: "serving the relay" in gateway.log.read_text(), "the relay is served")
+    account = gateway.ok("broker", "enrol", "ab" * 16).strip()
+    storage_key, broker = StorageKey.of(StateFolder.at(gateway.state).identity()), gateway.state / "broker"
+    passwords = broker / "passwords"
+    authority = FleetCa.open(broker / "ca", storage_key)
+    scalar = authority._key.private_numbers().private_value.to_bytes(32, "big")
+    secrets = {"account": account.encode(), "authority": scalar}
+    secrets["authority as text"] = fleet_ca._key_pem(authority._key).splitlines()[1]
+    secrets["accounts"] = mosquitto_passwords._kept(passwords, "secret", storage_key)
+    secrets["joiners"] = (shared_enrolment(passwords, storage_key) or "").encode()
+    assert all(len(each) >= 8 for each in secrets.values())
+    gateway.end(signal.SIGKILL)
+    tpm.clear()
+    assert {what: found for what, secret in secrets.items() if (found := holds(gateway.state, secret))} == {}
+    for words in (("broker", "enrol", "cd" * 16), ("broker", "renew"), ("relay", "serve")):
+        assert "this machine's TPM does not open" in gateway.fails(*words, code=1)
 
 
 def test_the_tables_of_a_hub_fill_by_themselves_and_those_of_a_stolen_card_do_not(

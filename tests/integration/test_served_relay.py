@@ -24,6 +24,7 @@ from covey.adapters.broker.mosquitto_passwords import shared_enrolment
 from covey.adapters.broker.served_folder import ServedFolder
 from covey.adapters.broker.visitor import BrokerAddress, Visitor
 from covey.adapters.keys.key_file import write_secret
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.mqtt.settings import tls_context
 from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import open_device
@@ -36,6 +37,8 @@ from tests.integration.gateway import Gateway
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.broker
+
+_KEY = StorageKey(bytes(32))
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +88,11 @@ class Hub:
     @property
     def log(self) -> str:
         return self.server.log.read_text() if self.server.log.exists() else ""
+
+    @property
+    def storage_key(self) -> StorageKey:
+        """What the secrets on its disk are wrapped with."""
+        return StorageKey.of(StateFolder.at(self.device.state).identity())
 
     @property
     def mosquitto(self) -> psutil.Process:
@@ -220,12 +228,12 @@ def test_a_certificate_is_renewed_before_its_end_and_for_other_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = ServedFolder(tmp_path / "broker")
-    assert place.certify(["relay.example.org", "192.0.2.7"])
+    assert place.certify(["relay.example.org", "192.0.2.7"], _KEY)
     authority = place.ca_file.read_bytes()
-    assert not place.certify(["192.0.2.7", "relay.example.org"])
-    assert place.certify(["192.0.2.8"])
+    assert not place.certify(["192.0.2.7", "relay.example.org"], _KEY)
+    assert place.certify(["192.0.2.8"], _KEY)
     monkeypatch.setattr(served_folder, "_RENEWED_BEFORE", served_folder._RENEWED_BEFORE * 20)
-    assert place.certify(["192.0.2.8"])
+    assert place.certify(["192.0.2.8"], _KEY)
     assert place.ca_file.read_bytes() == authority
     assert stat.S_IMODE(place.certificate_file.stat().st_mode) == 0o600
 
@@ -244,7 +252,7 @@ def test_a_relay_that_is_served_gets_its_next_certificate_and_nobody_loses_it(
     hub.device.start("run", "--no-sensors")
     wait_until(lambda: hub.device.json("status")["relay"]["state"] == "up", "the agent is connected")
     monkeypatch.setattr(fleet_ca, "_SERVER_DAYS", timedelta(days=9))
-    ending = fleet_ca.FleetCa.create(place.path / "ca").mint_server(["localhost"])
+    ending = fleet_ca.FleetCa.create(place.path / "ca", hub.storage_key).mint_server(["localhost"])
     write_secret(place.certificate_file, ending.encode())
     wait_until(lambda: place.certificate_file.read_text() != ending, "another one is made, long before this one ends")
     wait_until(lambda: _days_left(hub.port) > 300, "mosquitto shows the new one")
@@ -271,7 +279,7 @@ def test_an_account_that_subscribes_without_end_is_shut_out_and_nobody_else(
     wait_until(lambda: hub.device.json("status")["relay"]["state"] == "up", "the agent is connected")
     broker = hub.mosquitto
     if account == "enrol":
-        user_name, password = account, shared_enrolment(place.password_file) or ""
+        user_name, password = account, shared_enrolment(place.password_file, hub.storage_key) or ""
     else:
         user_name = secrets.token_hex(16)
         password = hub.device.ok("broker", "enrol", user_name).strip()
@@ -300,7 +308,7 @@ def test_check_finds_that_a_served_relay_bounds_subscriptions(machine: Callable[
     names = [secrets.token_hex(16) for _ in range(2)]
     one, two = (BrokerAccount(name, hub.device.ok("broker", "enrol", name).strip()) for name in names)
     wait_until(place.in_force, "the accounts are in force")
-    shared = shared_enrolment(place.password_file) or ""
+    shared = shared_enrolment(place.password_file, hub.storage_key) or ""
     examination = Examination(f"mqtts://127.0.0.1:{hub.port}", place.ca_file, (one, two), shared, 0.0)
     assert [each for each in examination.findings() if not each.kept] == []
 

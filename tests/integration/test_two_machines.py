@@ -39,8 +39,10 @@ import sys
 sys.path.insert(0, "/usr/lib/covey")
 from pathlib import Path
 from covey.adapters.broker.served_folder import ServedFolder
-place = ServedFolder(Path("/root/broker"))
-print(place.certify(["192.0.2.1", "relay.example.org"]), place.certify(["192.0.2.1"]), place.certify(["192.0.2.2"]))
+from covey.adapters.keys.storage_key import StorageKey
+place, key = ServedFolder(Path("/root/broker")), StorageKey(bytes(32))
+wanted = (["192.0.2.1", "relay.example.org"], ["192.0.2.1"], ["192.0.2.2"])
+print(*(place.certify(names, key) for names in wanted))
 """
 
 

@@ -15,11 +15,12 @@ import os
 import signal
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from covey.adapters.broker import mosquitto_passwords
+from covey.adapters.keys.storage_key import StorageKey
 from covey.errors import ConfigurationError, MissingPackageError
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 
     from covey.adapters.broker.fleet_ca import FleetCa
     from covey.config.schema import BrokerConfig
+    from covey.core.crypto import Identity
+
+
+SERVED_PASSWORDS = "broker/passwords"
+"""The accounts of the relay that a device serves itself (`served_folder.py`), in its state folder."""
 
 
 class Authority(Protocol):
@@ -57,10 +63,14 @@ class Authority(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PasswordAuthority:
-    """Authority by mosquitto's password file; `pid_file` is mosquitto's own, for SIGHUP."""
+    """Authority by mosquitto's password file; `pid_file` is mosquitto's own, for SIGHUP.
+
+    `storage_key` wraps the secrets of the accounts where the device serves the relay itself.
+    """
 
     password_file: Path
     pid_file: Path | None = None
+    storage_key: StorageKey | None = field(default=None, repr=False, compare=False)
 
     def mint(self, user_name: str, *, by_hand: bool = False) -> str:
         """Give a device a new password, which holds for the broker, too, when this returns or soon after.
@@ -70,7 +80,9 @@ class PasswordAuthority:
             ConfigurationError: this user may not change the file, or not signal the broker.
             StorageError: the disk refused.
         """
-        password = mosquitto_passwords.add_device(self.password_file, user_name, by_hand=by_hand)
+        password = mosquitto_passwords.add_device(
+            self.password_file, user_name, by_hand=by_hand, storage_key=self.storage_key
+        )
         self._reload()
         return password
 
@@ -90,7 +102,7 @@ class PasswordAuthority:
         Raises:
             ConfigurationError, StorageError: as `mint`.
         """
-        made = mosquitto_passwords.reinstate_devices(self.password_file, user_names)
+        made = mosquitto_passwords.reinstate_devices(self.password_file, user_names, self.storage_key)
         if made:
             self._reload()
         return made
@@ -112,7 +124,7 @@ class PasswordAuthority:
         Raises:
             ConfigurationError, StorageError: as `mint`.
         """
-        mosquitto_passwords.share_enrolment(self.password_file, password)
+        mosquitto_passwords.share_enrolment(self.password_file, password, self.storage_key)
         self._reload()
 
     def shared(self) -> str | None:
@@ -121,14 +133,14 @@ class PasswordAuthority:
         Raises:
             ConfigurationError: this user may not read it.
         """
-        return mosquitto_passwords.shared_enrolment(self.password_file)
+        return mosquitto_passwords.shared_enrolment(self.password_file, self.storage_key)
 
     def _reload(self) -> None:
         if self.pid_file is not None:
             reload_broker(self.pid_file)
 
 
-def authority(settings: BrokerConfig, state: Path) -> Authority | None:
+def authority(settings: BrokerConfig, state: Path, identity: Identity | None) -> Authority | None:
     """Return the authority that the configuration names, None where it names none. Paths are relative to the state.
 
     Raises:
@@ -143,7 +155,9 @@ def authority(settings: BrokerConfig, state: Path) -> Authority | None:
         return fleet_ca().open(state / settings.ca_folder)
     if settings.password_file:
         return PasswordAuthority(
-            state / settings.password_file, state / settings.pid_file if settings.pid_file else None
+            state / settings.password_file,
+            state / settings.pid_file if settings.pid_file else None,
+            StorageKey.of(identity) if identity and settings.password_file == SERVED_PASSWORDS else None,
         )
     return None
 

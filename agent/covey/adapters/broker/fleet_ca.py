@@ -29,11 +29,15 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from covey.adapters.broker.mosquitto_passwords import check_device_name
 from covey.adapters.files import locked_folder, replace_durably, storage_errors
 from covey.adapters.keys.key_file import private_folder, read_secret, write_secret
-from covey.errors import ConfigurationError
+from covey.adapters.keys.wrapped_file import is_wrapped_content, unwrapped, wrapped
+from covey.errors import ConfigurationError, DecryptionError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
+    from covey.adapters.keys.storage_key import StorageKey
+
+_KEY = "ca.key"
 _CLOSED = "closed"
 """The folder of certificates that are revoked as long as their devices are no members."""
 _BY_HAND = "by-hand"
@@ -59,8 +63,10 @@ class FleetCa:
     _key: ec.EllipticCurvePrivateKey
 
     @classmethod
-    def create(cls, folder: Path) -> FleetCa:
+    def create(cls, folder: Path, storage_key: StorageKey | None = None) -> FleetCa:
         """Make an authority in a folder of its own, or open the one that is there.
+
+        `storage_key`, of the device that serves the relay itself, wraps the authority's key.
 
         Raises:
             ConfigurationError: the folder is open to others, or what is in it is damaged.
@@ -70,16 +76,17 @@ class FleetCa:
         with storage_errors("write", folder), locked_folder(folder):
             if not (folder / "ca.crt").exists():  # written last: without it nothing was ever issued
                 key = ec.generate_private_key(ec.SECP256R1())
-                write_secret(folder / "ca.key", _key_pem(key))
+                pem = _key_pem(key)
+                write_secret(folder / _KEY, pem if storage_key is None else wrapped(pem, storage_key, _KEY))
                 replace_durably(folder / "ca.crt", _certificate_pem(_self_signed(key)), 0o644)
             for name in ("issued", "revoked", _CLOSED, _BY_HAND):
                 private_folder(folder / name)
-        authority = cls.open(folder)
+        authority = cls.open(folder, storage_key)
         authority.publish_revocations()
         return authority
 
     @classmethod
-    def open(cls, folder: Path) -> FleetCa:
+    def open(cls, folder: Path, storage_key: StorageKey | None = None) -> FleetCa:
         """Open an authority that was made before.
 
         Raises:
@@ -89,9 +96,17 @@ class FleetCa:
         if not (folder / "ca.crt").exists():
             raise ConfigurationError(f"{folder} holds no fleet CA", hint=f"covey broker init --ca {folder}")
         try:
-            key = serialization.load_pem_private_key(read_secret(folder / "ca.key", _MAXIMUM_FILE_BYTES), None)
+            pem: bytes | bytearray = read_secret(folder / _KEY, _MAXIMUM_FILE_BYTES)
+            if is_wrapped_content(pem):
+                if storage_key is None:
+                    raise ConfigurationError(
+                        f"the key of the CA in {folder} opens for the device that serves this relay alone",
+                        hint="name another CA: --ca DIR",
+                    )
+                pem = unwrapped(pem, storage_key, _KEY)
+            key = serialization.load_pem_private_key(pem, None)
             certificate = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
-        except (ValueError, TypeError, OSError) as error:
+        except (ValueError, TypeError, OSError, DecryptionError) as error:
             raise ConfigurationError(
                 f"the fleet CA in {folder} is damaged", hint="restore ca.key and ca.crt from a backup"
             ) from error

@@ -8,7 +8,8 @@
    file, or with a damaged one, no account is made: it might get the password of one that was removed.
 3. The one shared password is that of the account `enrol`, by which a device without a credential reaches the rendezvous
    topics of a pairing.
-4. The file is replaced whole, one writer at a time, so that a broker which reloads at any moment reads the old or the
+4. In the relay that a device serves itself, `<file>.secret` and `<file>.enrolment` are wrapped with its storage key.
+5. The file is replaced whole, one writer at a time, so that a broker which reloads at any moment reads the old or the
    new one, and of two writers neither is undone. It keeps its owner and mode; a new one has mode 0600.
 
 `mosquitto_passwd` is not used: it takes the password as an argument, where every local user can read it.
@@ -28,10 +29,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covey.adapters.files import locked_folder, replace_file, storage_error
-from covey.errors import ConfigurationError, UsageError
+from covey.adapters.keys.wrapped_file import is_wrapped_content, unwrapped, wrapped
+from covey.errors import ConfigurationError, DecryptionError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from covey.adapters.keys.storage_key import StorageKey
 
 ENROLMENT_ACCOUNT = "enrol"
 """User name of a device that has no credential yet; its password, too, where the invite carries none."""
@@ -75,10 +79,11 @@ class _Past:
     state: str = ""
 
 
-def add_device(passwords: Path, user_name: str, *, by_hand: bool = False) -> str:
+def add_device(passwords: Path, user_name: str, *, by_hand: bool = False, storage_key: StorageKey | None = None) -> str:
     """Give a device a new password, replacing the one that it may have had, and return it.
 
-    An account that a person makes `by_hand` is removed only by a person.
+    An account that a person makes `by_hand` is removed only by a person. `storage_key` is that of the device whose own
+    relay it is.
 
     Raises:
         UsageError: that is not a device's user name.
@@ -90,7 +95,7 @@ def add_device(passwords: Path, user_name: str, *, by_hand: bool = False) -> str
         turn = past.get(user_name, _Past(0 if user_name in accounts else -1)).turn + 1
         if turn or by_hand:
             _write_past(passwords, past | {user_name: _Past(turn, _BY_HAND if by_hand else "")})
-        password = _password(_secret(passwords), user_name, turn)
+        password = _password(_secret(passwords, storage_key), user_name, turn)
         accounts[user_name] = hash_password(password)
         _write_accounts(passwords, accounts)
     return password
@@ -133,7 +138,7 @@ def close_devices(passwords: Path, user_names: Iterable[str]) -> list[str]:
     return closed
 
 
-def reinstate_devices(passwords: Path, user_names: Iterable[str]) -> list[str]:
+def reinstate_devices(passwords: Path, user_names: Iterable[str], storage_key: StorageKey | None = None) -> list[str]:
     """Make the accounts of devices that never had one here, as far as this file knows; return which were made.
 
     So those of devices that were closed; an account that was removed stays removed.
@@ -146,7 +151,7 @@ def reinstate_devices(passwords: Path, user_names: Iterable[str]) -> list[str]:
         lacking = (each for each in user_names if each not in accounts)
         missing = sorted({each for each in lacking if past.get(each, _Past(0, _CLOSED)).state == _CLOSED})
         if missing:
-            secret, turns = _secret(passwords), {each: past.get(each, _Past(0)).turn for each in missing}
+            secret, turns = _secret(passwords, storage_key), {each: past.get(each, _Past(0)).turn for each in missing}
             made = {each: hash_password(_password(secret, each, turn)) for each, turn in turns.items()}
             _write_accounts(passwords, accounts | made)
     return missing
@@ -234,7 +239,7 @@ def _write_past(passwords: Path, past: dict[str, _Past]) -> None:
     _write_beside(passwords, "turns", "".join([*rows, f"end {len(rows)}\n"]).encode())
 
 
-def _secret(passwords: Path) -> bytes:
+def _secret(passwords: Path, storage_key: StorageKey | None) -> bytes:
     """Return the secret from which device passwords are derived; drawn at the first call.
 
     Raises:
@@ -244,8 +249,8 @@ def _secret(passwords: Path) -> bytes:
     if not kept.exists():
         if not _beside(passwords, "turns").exists():
             _write_past(passwords, {})
-        _write_beside(passwords, "secret", secrets.token_hex(_SECRET_BYTES).encode())
-    secret = kept.read_bytes()
+        _keep(passwords, "secret", secrets.token_hex(_SECRET_BYTES).encode(), storage_key)
+    secret = _kept(passwords, "secret", storage_key)
     if not _SECRET.fullmatch(secret):
         raise ConfigurationError(
             f"{kept} is damaged",
@@ -272,13 +277,40 @@ def _write_beside(passwords: Path, kind: str, content: bytes) -> None:
     replace_file(_beside(passwords, kind), content, 0o600, like=like)
 
 
+def _keep(passwords: Path, kind: str, secret: bytes, storage_key: StorageKey | None) -> None:
+    name = _beside(passwords, kind).name
+    _write_beside(passwords, kind, secret if storage_key is None else wrapped(secret, storage_key, name))
+
+
+def _kept(passwords: Path, kind: str, storage_key: StorageKey | None) -> bytes:
+    """Return a secret that `_keep` kept; nothing where it is damaged, or another device's.
+
+    Raises:
+        ConfigurationError: it is wrapped, and no key is given.
+    """
+    path = _beside(passwords, kind)
+    raw = path.read_bytes()
+    if not is_wrapped_content(raw):
+        return raw
+    if storage_key is None:
+        raise ConfigurationError(
+            f"{path} opens with its device's key alone", hint="run the command without --password-file, on that device"
+        )
+    try:
+        return unwrapped(raw, storage_key, path.name)
+    except DecryptionError:
+        return b""
+
+
 def draw_enrolment_password() -> str:
     """Draw what joiners share: 40 random bits, without letters and digits that look alike, short enough to type."""
     return "".join(secrets.choice(_LEGIBLE) for _ in range(_ENROLMENT_LENGTH))
 
 
-def share_enrolment(passwords: Path, password: str | None) -> None:
+def share_enrolment(passwords: Path, password: str | None, storage_key: StorageKey | None = None) -> None:
     """Set the enrolment account's password, and keep it for the invites that carry it; None closes the account.
+
+    `storage_key` is that of the device whose own relay it is.
 
     Raises:
         ConfigurationError, StorageError: as `write_account`.
@@ -286,24 +318,24 @@ def share_enrolment(passwords: Path, password: str | None) -> None:
     write_account(passwords, ENROLMENT_ACCOUNT, password)
     kept = _beside(passwords, "enrolment")
     try:
-        _secret(passwords)  # from the first backup on
+        _secret(passwords, storage_key)  # from the first backup on
         if password is None:
             kept.unlink(missing_ok=True)
         else:
-            _write_beside(passwords, "enrolment", password.encode())
+            _keep(passwords, "enrolment", password.encode(), storage_key)
     except OSError as error:
         raise storage_error("write", kept, error) from error
 
 
-def shared_enrolment(passwords: Path) -> str | None:
-    """Return the enrolment account's password; None where nobody has set one here.
+def shared_enrolment(passwords: Path, storage_key: StorageKey | None = None) -> str | None:
+    """Return the enrolment account's password; None where nobody has set one here, or it is damaged.
 
     Raises:
         ConfigurationError: this user may not read it.
     """
     kept = _beside(passwords, "enrolment")
     try:
-        return kept.read_text().strip() or None
+        return _kept(passwords, "enrolment", storage_key).decode().strip() or None
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:

@@ -27,6 +27,8 @@ from covey.limits.relay import FORMER_RELAY_NAMES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from covey.adapters.keys.storage_key import StorageKey
+
 SERVED_FOLDER = "broker"
 _RENEWED_BEFORE = timedelta(days=30)
 
@@ -62,15 +64,15 @@ class ServedFolder:
         """Whether a relay was ever served here."""
         return self.configuration.exists()
 
-    def write(self, committed: str, acl: str, port: int, user: str) -> None:
+    def write(self, committed: str, acl: str, port: int, user: str, storage_key: StorageKey) -> None:
         """Write the configuration, and an account list with only the joiners' account; `user`: root changes to it.
 
         Raises:
             ConfigurationError, StorageError: the folder is open to others, or the disk refused.
         """
         private_folder(self.path)
-        if shared_enrolment(self.password_file) is None:
-            share_enrolment(self.password_file, draw_enrolment_password())
+        if shared_enrolment(self.password_file, storage_key) is None:
+            share_enrolment(self.password_file, draw_enrolment_password(), storage_key)
         replace_durably(self.path / "acl", acl.encode(), 0o600)
         places: dict[str, str | None] = {
             "listener": f"{port}\nuser {user}",
@@ -83,7 +85,7 @@ class ServedFolder:
         }
         replace_durably(self.configuration, substitute(committed, places).encode(), 0o600)
 
-    def certify(self, names: Sequence[str]) -> bool:
+    def certify(self, names: Sequence[str], storage_key: StorageKey) -> bool:
         """See to a certificate for these names that lives long enough; return whether another one had to be made.
 
         Raises:
@@ -93,7 +95,7 @@ class ServedFolder:
         from covey.adapters.broker.authority import fleet_ca
 
         private_folder(self.path)
-        authority = fleet_ca().create(self.path / "ca")
+        authority = fleet_ca().create(self.path / "ca", storage_key)
         kept = self.certificate_file.read_bytes() if self.certificate_file.exists() else b""
         if kept and authority.vouches_for(kept, names, _RENEWED_BEFORE):
             return False

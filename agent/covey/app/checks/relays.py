@@ -83,7 +83,7 @@ def relay_accounts(device: Examined) -> Iterator[Seen]:
     from covey.adapters.broker.mosquitto_passwords import device_accounts
     from covey.app.loop.member_accounts import connecting
 
-    held = authority(device.configuration.config.broker, device.folder.path)
+    held = authority(device.configuration.config.broker, device.folder.path, device.identity)
     if not isinstance(held, PasswordAuthority):
         yield Level.SKIPPED, "this device makes no relay accounts", ""
         return

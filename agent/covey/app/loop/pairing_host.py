@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from covey.adapters.sqlite.store import SqliteStore
     from covey.adapters.state_folder import StateFolder
     from covey.config.schema import Config
+    from covey.core.crypto import Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,14 +357,14 @@ class PairingHost:
             self._store.pairings.note_account_gone(row.secret_hash)
 
 
-def host_facts(folder: StateFolder, config: Config) -> HostFacts:
+def host_facts(folder: StateFolder, config: Config, identity: Identity) -> HostFacts:
     """Return what a device tells joiners."""
     from covey.adapters.broker.served_folder import SERVED_FOLDER, ServedFolder
 
     def credentials() -> Authority:
         from covey.adapters.broker.authority import authority
 
-        found = authority(config.broker, folder.path)
+        found = authority(config.broker, folder.path, identity)
         assert found is not None
         return found
 

@@ -93,7 +93,7 @@ def _authority_roles(device: Device) -> list[AgentRole]:
     def held() -> Authority:
         from covey.adapters.broker.authority import authority
 
-        found = authority(device.config.broker, device.folder.path)
+        found = authority(device.config.broker, device.folder.path, device.node.identity)
         assert found is not None, "has_authority"
         return found
 
@@ -166,7 +166,13 @@ def speak_with_relay(
     def pairing_host() -> PairingHost:
         from covey.app.loop.pairing_host import PairingHost, host_facts
 
-        return PairingHost(device.store, relays, host_facts(device.folder, device.config), secrets.token_bytes, report)
+        return PairingHost(
+            device.store,
+            relays,
+            host_facts(device.folder, device.config, device.node.identity),
+            secrets.token_bytes,
+            report,
+        )
 
     pairing = PairingWhenInvited(device.store, pairing_host)
     own_roles: list[AgentRole] = [KeyReload(device.folder.noise_keys, device.store, report)]

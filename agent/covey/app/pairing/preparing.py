@@ -97,7 +97,7 @@ def prepare(
     ]
     written: list[Path] = []
     try:
-        held = authority(device.config.broker, device.folder.path)
+        held = authority(device.config.broker, device.folder.path, device.node.identity)
         for path, file in zip(paths, files, strict=True):
             credential = held.mint(file.account) if held is not None else ""
             replace(file, credential=credential).write(path)
@@ -143,7 +143,7 @@ def _open(
 
     Where this device can make accounts, each has a rendezvous.
     """
-    facts = host_facts(device.folder, device.config)
+    facts = host_facts(device.folder, device.config, device.node.identity)
     files: list[InviteFile] = []
     with device.store.transaction():
         now_us = device.now().wall_us

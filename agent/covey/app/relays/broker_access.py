@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covey.adapters.broker.authority import Authority, PasswordAuthority, authority, fleet_ca
+from covey.adapters.broker.authority import SERVED_PASSWORDS, Authority, PasswordAuthority, authority, fleet_ca
 from covey.adapters.broker.mosquitto_passwords import (
     ENROLMENT_ACCOUNT,
     check_device_name,
@@ -58,15 +58,19 @@ class NamedAuthority:
                     f"{self.password_file}",
                 )
             return PasswordAuthority(Path(self.password_file), Path(self.pid_file) if self.pid_file else None)
-        configured = (
-            authority(folder.configuration.config().broker, folder.path) if folder.configuration.path.exists() else None
-        )
+        configured = _configured(folder)
         if configured is None:
             raise UsageError(
                 "no password file or CA of a broker is given",
                 hint="give --password-file FILE or --ca DIR; or: covey config set broker.password_file FILE",
             )
         return configured
+
+    def is_served(self, folder: StateFolder) -> bool:
+        """Return whether it is that of the relay that the device in a folder serves itself."""
+        if self.ca or self.password_file or not folder.configuration.path.exists():
+            return False
+        return folder.configuration.config().broker.password_file == SERVED_PASSWORDS
 
     def check(self) -> None:
         """Check that not two are named.
@@ -234,8 +238,16 @@ def known_enrolment_password(folder: StateFolder) -> str | None:
     Raises:
         ConfigurationError: the authority is not usable.
     """
-    held = authority(folder.configuration.config().broker, folder.path)
+    held = _configured(folder)
     return held.shared() if isinstance(held, PasswordAuthority) else None
+
+
+def _configured(folder: StateFolder) -> Authority | None:
+    if not folder.configuration.path.exists():
+        return None
+    settings = folder.configuration.config().broker
+    identity = folder.identity() if settings.password_file == SERVED_PASSWORDS else None
+    return authority(settings, folder.path, identity)
 
 
 def _identity(path: Path) -> BrokerAccount:

@@ -26,6 +26,7 @@ from covey.adapters.broker.mosquitto_passwords import (
 )
 from covey.adapters.broker.mosquitto_process import MosquittoProcess, find_mosquitto
 from covey.adapters.journal import report
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.lan.relay_search import RelayAnnouncer
 from covey.adapters.mqtt.settings import parse_url
 from covey.adapters.own_addresses import asking_addresses
@@ -64,6 +65,9 @@ def serve_relay(folder: StateFolder) -> None:
     if not place.exists:
         raise ConfigurationError("this device serves no relay", hint="'covey relay serve' sets one up")
     program = find_mosquitto()
+    identity = folder.identity()
+    storage_key = StorageKey.of(identity)
+    identity.wipe()
     lock = folder.locks.served_relay()
     if lock is None:
         raise LocalError(
@@ -72,7 +76,7 @@ def serve_relay(folder: StateFolder) -> None:
         )
     try:
         with stop_signals() as stopping, _announced(folder, place):
-            _serve_with_restarts(folder, place, program, supervisor, stopping)
+            _serve_with_restarts(folder, place, storage_key, program, supervisor, stopping)
         supervisor.stopping()
     finally:
         os.close(lock)
@@ -94,7 +98,12 @@ def _announced(folder: StateFolder, place: ServedFolder) -> Iterator[None]:
 
 
 def _serve_with_restarts(
-    folder: StateFolder, place: ServedFolder, program: Path, supervisor: Systemd, stopping: Sequence[int]
+    folder: StateFolder,
+    place: ServedFolder,
+    storage_key: StorageKey,
+    program: Path,
+    supervisor: Systemd,
+    stopping: Sequence[int],
 ) -> None:
     pause_s, came_up, ended_soon = _PAUSE_S_MIN, False, 0
     while not stopping:
@@ -110,7 +119,7 @@ def _serve_with_restarts(
             came_up = is_up = True
             place.note_in_force(digest)
             report("notice", f"serving the relay {folder.configuration.config().relay.url}")
-            ended = _look_after(folder, place, mosquitto, supervisor, stopping, seen)
+            ended = _look_after(folder, place, storage_key, mosquitto, supervisor, stopping, seen)
         except TransientError as error:
             if not came_up:
                 raise
@@ -125,6 +134,7 @@ def _serve_with_restarts(
 def _look_after(
     folder: StateFolder,
     place: ServedFolder,
+    storage_key: StorageKey,
     mosquitto: MosquittoProcess,
     supervisor: Systemd,
     stopping: Sequence[int],
@@ -144,10 +154,10 @@ def _look_after(
             return False
         supervisor.alive()
         for account in mosquitto.accounts_to_shut_out(_LOOK_S):
-            _shut_out(place, account)
+            _shut_out(place, account, storage_key)
         if time.monotonic() >= look_at:
             look_at = time.monotonic() + _CERTIFICATE_S
-            renew_certificate(folder, place)
+            renew_certificate(folder, place, storage_key)
         stamps = _stamps(place)
         if stamps != seen:
             digest = place.digest()
@@ -157,19 +167,19 @@ def _look_after(
     return False
 
 
-def renew_certificate(folder: StateFolder, place: ServedFolder) -> None:
+def renew_certificate(folder: StateFolder, place: ServedFolder, storage_key: StorageKey) -> None:
     """Renew the certificate if it is due; where the disk refuses, the present one stays in use for another hour."""
     try:
-        place.certify(certified_names(folder, folder.configuration.config().relay.url))
+        place.certify(certified_names(folder, folder.configuration.config().relay.url), storage_key)
     except StorageError as error:
         report("error", f"{error}; the relay keeps its present certificate and tries again in an hour")
 
 
-def _shut_out(place: ServedFolder, account: str) -> None:
+def _shut_out(place: ServedFolder, account: str, storage_key: StorageKey) -> None:
     """Remove an account that subscribes to more than the broker's memory holds; the joiners' account gets another
     password."""
     if account == ENROLMENT_ACCOUNT:
-        share_enrolment(place.password_file, draw_enrolment_password())
+        share_enrolment(place.password_file, draw_enrolment_password(), storage_key)
         remedy = "waiting invites are void: invite again"
     else:
         remove_device(place.password_file, account)

@@ -9,8 +9,9 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covey.adapters.broker.authority import PasswordAuthority
+from covey.adapters.broker.authority import SERVED_PASSWORDS, PasswordAuthority
 from covey.adapters.broker.served_folder import SERVED_FOLDER, ServedFolder
+from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.own_addresses import own_addresses, own_names
 from covey.app import shipped_files
 from covey.app.device.creating import create_device
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from covey.adapters.state_folder import StateFolder
 
-_PASSWORDS = f"{SERVED_FOLDER}/passwords"
 _PORT = 8883
 _LOCAL = ("localhost", "127.0.0.1")
 
@@ -58,7 +58,7 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
     if folder.is_new:
         create_device(folder, label or socket.gethostname())
     config, place = folder.configuration.config(), served(folder)
-    if config.broker.ca_folder or config.broker.password_file not in {"", _PASSWORDS}:
+    if config.broker.ca_folder or config.broker.password_file not in {"", SERVED_PASSWORDS}:
         raise ConfigurationError("this device manages another broker", hint="covey config unset broker.password_file")
     if config.relay.url and not config.broker.password_file:
         raise ConfigurationError(
@@ -70,15 +70,17 @@ def prepare_relay(folder: StateFolder, label: str, names: Sequence[str], port: i
         place.keep_former_name(config.relay.url)
     if names:
         place.keep_names(names)
-    place.certify(certified_names(folder, url))
-    place.write(*_committed(), _port_of(url), _user(folder))
+    identity = folder.identity()
+    storage_key = StorageKey.of(identity)
+    place.certify(certified_names(folder, url), storage_key)
+    place.write(*_committed(), _port_of(url), _user(folder), storage_key)
     folder.configuration.change(
-        {"relay.url": url, "relay.ca_file": str(place.ca_file), "broker.password_file": _PASSWORDS}
+        {"relay.url": url, "relay.ca_file": str(place.ca_file), "broker.password_file": SERVED_PASSWORDS}
     )
-    identity, config = folder.identity(), folder.configuration.config()
-    own = inbox_name(identity.signing_public)
+    config, own = folder.configuration.config(), inbox_name(identity.signing_public)
+    made = PasswordAuthority(place.password_file, storage_key=storage_key)
     if f"{own}:" not in place.password_file.read_text() or not folder.relay_password(config, identity):
-        folder.write_relay_password(PasswordAuthority(place.password_file).mint(own, by_hand=True), identity)
+        folder.write_relay_password(made.mint(own, by_hand=True), identity)
     return ServedRelay(url, str(place.ca_file), own)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
+from covey.app.agent.machine_service import done_as_owner
 from covey.app.documents import to_json
 from covey.app.relays import broker_access
 from covey.app.relays.broker_access import NamedAuthority
@@ -67,25 +69,39 @@ _CHECK_EXAMPLES = (
 )
 
 
-def _init(options: argparse.Namespace) -> None:
+def _ended_as_owner(options: argparse.Namespace, named: NamedAuthority) -> int | None:
+    """Have root's command done by the user of the device that serves the relay: the accounts' secrets are wrapped."""
+    folder = state_folder(options)
+    return done_as_owner(folder) if os.geteuid() == 0 and named.is_served(folder) else None
+
+
+def _init(options: argparse.Namespace) -> int:
+    if (code := _ended_as_owner(options, _named(options))) is not None:
+        return code
     prepared = broker_access.prepare_authority(state_folder(options), _named(options), _shared_password(options))
     if options.json:
         print_json(to_json(prepared))
     else:
         print_fields(to_json(prepared))
+    return 0
 
 
-def _renew(options: argparse.Namespace) -> None:
+def _renew(options: argparse.Namespace) -> int:
     """Draw a new password for joining devices, which have no credential of their own yet."""
+    if (code := _ended_as_owner(options, _named(options))) is not None:
+        return code
     renewed = broker_access.renew_shared_password(state_folder(options), _named(options))
     if options.json:
         print_json(to_json(renewed))
     else:
         print_fields(to_json(renewed))
+    return 0
 
 
-def _enrol(options: argparse.Namespace) -> None:
+def _enrol(options: argparse.Namespace) -> int:
     """Create a device's credential and write it to stdout alone, for a pipe, or to a file."""
+    if (code := _ended_as_owner(options, _named(options))) is not None:
+        return code
     credential = broker_access.let_in(state_folder(options), _named(options), options.device)
     text = credential.to_json() if options.json else credential.text.rstrip()
     if options.output:
@@ -94,19 +110,25 @@ def _enrol(options: argparse.Namespace) -> None:
     else:
         print(text)
         print(f"note: this {credential.kind} is shown only once", file=sys.stderr)
+    return 0
 
 
-def _remove(options: argparse.Namespace) -> None:
+def _remove(options: argparse.Namespace) -> int:
     """Remove a device's credential, or the password that joining devices share."""
+    if (code := _ended_as_owner(options, _named(options))) is not None:
+        return code
     done = broker_access.shut_out(state_folder(options), _named(options), options.device)
     if options.json:
         print_json(to_json(done))
     else:
         print(f"{done.user_name}: {'credential removed' if done.removed else 'had no credential'}")
+    return 0
 
 
 def _check(options: argparse.Namespace) -> int:
     """Print the result of each test; return 0 if the broker passed all."""
+    if (code := _ended_as_owner(options, NamedAuthority(None, None, None))) is not None:
+        return code
     found = []
     for each in broker_access.examine_broker(
         state_folder(options),
