@@ -14,6 +14,7 @@ from covey.adapters.configuration_files import ConfigurationFiles
 from covey.adapters.keys.key_file import copy_of
 from covey.errors import ConfigurationError
 from tests.command import Here
+from tests.examples import Share, shares
 
 _TEXT = "[telemetry]\nbatch_seconds = 42.0\n"
 
@@ -33,10 +34,12 @@ def _damage(path: Path, content: bytes) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-@pytest.mark.slow
-def test_every_flipped_bit_is_restored(files: ConfigurationFiles, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("share", shares(6, plain=1))
+def test_every_flipped_bit_is_restored(
+    files: ConfigurationFiles, capsys: pytest.CaptureFixture[str], share: Share
+) -> None:
     whole = files.path.read_bytes()
-    for place in range(len(whole)):
+    for place in share.of(range(len(whole))):
         damaged = bytearray(whole)
         damaged[place] ^= 1 << place % 8
         _damage(files.path, bytes(damaged))

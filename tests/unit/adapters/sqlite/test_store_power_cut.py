@@ -87,7 +87,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     return made
 
 
-@pytest.mark.parametrize("share", shares(3, plain=1))
+@pytest.mark.parametrize("share", shares(6, plain=1))
 def test_a_power_cut_at_any_write_loses_nothing(recording: Recording, tmp_path: Path, share: Share) -> None:
     assert len(recording.events) > 300
     for number in share.of(range(_STATES)):

@@ -25,6 +25,7 @@ from covey.core.link.reported_cost import ReportedCost
 from covey.core.presence.status import PeerPresence, State
 from covey.core.wire.sequences import SequenceSet
 from tests.command import Here
+from tests.examples import parameters
 from tests.fleet import identity
 
 _SECOND_US = 1_000_000
@@ -141,8 +142,7 @@ def opened(tmp_path: Path) -> Iterator[Device]:
     os.close(lock)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", parameters(range(4), quick=0, plain=1))
 def test_each_look_shows_what_a_first_look_would(opened: Device, seed: int) -> None:
     world, view = _World(opened, seed), FleetView()
     for step in range(_STEPS):

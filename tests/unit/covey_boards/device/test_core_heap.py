@@ -208,7 +208,7 @@ def _lived(place: tuple[str, int] | None = None, times: int = 1) -> Counter[tupl
     return ending.counted
 
 
-@pytest.mark.parametrize("share", shares(3, plain=1))
+@pytest.mark.parametrize("share", shares(6, plain=1))
 def test_the_heap_may_end_at_any_line(share: Share) -> None:
     counted = _lived()
     places = [place for place in _places() if counted[place]]

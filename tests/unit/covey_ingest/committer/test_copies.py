@@ -111,7 +111,7 @@ def test_a_damaged_file_of_a_log_is_restored(driver: Driver, pattern: str, how: 
     assert _rows(driver.location) == before
 
 
-@pytest.mark.parametrize("seed", parameters(range(12), plain=4))
+@pytest.mark.parametrize("seed", parameters(range(12), plain=2))
 @pytest.mark.parametrize("name", ["covey.json", "deletions.json"])
 def test_a_damaged_document_is_restored(driver: Driver, name: str, seed: int) -> None:
     """A bit of `covey.json` would name other tables, and fill them again; one of the other would bring rows back."""

@@ -68,7 +68,7 @@ def test_a_run_goes_on_on_another_machine(store: FailingS3, tmp_path: Path) -> N
     assert len(store.keys("bucket/tables/state/")) == 1
 
 
-@pytest.mark.parametrize("share", shares(4, plain=1))
+@pytest.mark.parametrize("share", shares(8, plain=1))
 def test_each_reading_once_whenever_a_run_is_killed(
     store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Share
 ) -> None:
@@ -88,7 +88,7 @@ def test_each_reading_once_whenever_a_run_is_killed(
         _check(6, number)
 
 
-@pytest.mark.parametrize("share", shares(4, plain=1))
+@pytest.mark.parametrize("share", shares(8, plain=1))
 def test_a_driver_that_gets_no_answer_changes_nothing_more(store: FailingS3, tmp_path: Path, share: Share) -> None:
     """Each request fails once, each change is made once and its answer lost: the run ends whole, or as if killed."""
     driver = Driver(tmp_path / "driver", sizes=[3])
@@ -209,7 +209,7 @@ def _named(folder: Path | None) -> set[tuple[Path, int]]:
     }
 
 
-@pytest.mark.parametrize("share", shares(4, plain=1))
+@pytest.mark.parametrize("share", shares(8, plain=1))
 def test_each_reading_once_in_a_folder_whatever_a_killed_run_has_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Share
 ) -> None:

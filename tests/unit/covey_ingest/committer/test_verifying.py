@@ -154,7 +154,7 @@ def test_a_damaged_entry_of_a_log_is_found(driver: Driver, capsys: pytest.Captur
     assert _verify(driver.location, capsys, code=0)["damaged"] == []
 
 
-@pytest.mark.parametrize("seed", parameters(range(12), plain=4))
+@pytest.mark.parametrize("seed", parameters(range(12), plain=2))
 def test_a_damaged_state_is_made_again_from_the_tables(driver: Driver, seed: int) -> None:
     [state] = Path(driver.location, "state").iterdir()
     _damage(state, random.Random(seed).choice((*_DAMAGE, _empty)), seed)
