@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -60,6 +61,12 @@ class Here:
         """Make it a device."""
         self.state = folder / name
         self.ok("init", "--label", name)
+
+    def copied(self, folder: Path) -> Here:
+        """Return the same device in another folder: making one anew, with groups, takes ten times as long."""
+        copy = object.__new__(Here)
+        copy.state = shutil.copytree(self.state, folder / self.state.name)
+        return copy
 
     def covey(self, *words: str, feed: str | bytes = "") -> Ended:
         """Run one command to its end."""

@@ -27,10 +27,9 @@ LEE, MAX, NINA = identity("lee"), identity("max"), identity("nina")
 _MEMBERS = ((LEE, "shed"), (MAX, "shed"), (NINA, "barn"))
 
 
-@pytest.fixture
-def kim(tmp_path: Path) -> Here:
-    """An operator's device in three groups, each with one other device; Lee's is in the first two."""
-    device = Here(tmp_path, "kim")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Here:
+    device = Here(tmp_path_factory.mktemp("made"), "kim")
     device.ok("own", "create")
     groups = [device.json("group", "create")["group_id"] for _ in _MEMBERS]
     for group, (keys, label) in zip(groups, _MEMBERS, strict=True):
@@ -38,6 +37,12 @@ def kim(tmp_path: Path) -> Here:
     _add(device, groups[1], LEE, "shed")
     device.ok("config", "set", "operations.operators", device.json("key", "show")["signing_key"])
     return device
+
+
+@pytest.fixture
+def kim(tmp_path: Path, made: Here) -> Here:
+    """An operator's device in three groups, each with one other device; Lee's is in the first two."""
+    return made.copied(tmp_path)
 
 
 def _add(kim: Here, group: str, keys: Identity, label: str) -> None:

@@ -22,12 +22,17 @@ from tests.command import Here
 from tests.fleet import identity
 
 
-@pytest.fixture
-def ann(tmp_path: Path) -> Here:
-    """A device in a group of its own."""
-    device = Here(tmp_path, "ann")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Here:
+    device = Here(tmp_path_factory.mktemp("made"), "ann")
     device.ok("group", "create")
     return device
+
+
+@pytest.fixture
+def ann(tmp_path: Path, made: Here) -> Here:
+    """A device in a group of its own."""
+    return made.copied(tmp_path)
 
 
 def _entries(device: Here, *words: str) -> list[dict[str, Any]]:

@@ -29,10 +29,9 @@ LEE, MAX = identity("lee"), identity("max")
 _DAY_US = 86_400_000_000
 
 
-@pytest.fixture
-def kim(tmp_path: Path) -> Here:
-    """An operator's device, in a group with Lee's and Max's; all three obey."""
-    device = Here(tmp_path, "kim")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Here:
+    device = Here(tmp_path_factory.mktemp("made"), "kim")
     device.ok("group", "create")
     for name, keys in (("lee", LEE), ("max", MAX)):
         words = [key_text("sign", keys.signing_public), key_text("noise", keys.noise_public)]
@@ -41,6 +40,12 @@ def kim(tmp_path: Path) -> Here:
     for author in (None, LEE, MAX):
         _obeys(device, author)
     return device
+
+
+@pytest.fixture
+def kim(tmp_path: Path, made: Here) -> Here:
+    """An operator's device, in a group with Lee's and Max's; all three obey."""
+    return made.copied(tmp_path)
 
 
 def _obeys(kim: Here, author: Identity | None) -> None:

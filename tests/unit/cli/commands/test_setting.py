@@ -13,13 +13,18 @@ from covey.app.orders.setting_role import give_back, settings_role, write_layer_
 from tests.command import Here
 
 
-@pytest.fixture
-def kim(tmp_path: Path) -> Here:
-    """An operator's device, in a group of its own."""
-    device = Here(tmp_path, "kim")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Here:
+    device = Here(tmp_path_factory.mktemp("made"), "kim")
     device.ok("group", "create")
     device.ok("config", "set", "operations.operators", device.json("key", "show")["signing_key"])
     return device
+
+
+@pytest.fixture
+def kim(tmp_path: Path, made: Here) -> Here:
+    """An operator's device, in a group of its own."""
+    return made.copied(tmp_path)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.core.checkpoints import graph as graph_module
 from covey.core.checkpoints.checkpoints import Checkpoint
 from covey.core.checkpoints.forgetting import base_of, count_uncovered, forgettable
 from covey.core.checkpoints.graph import HistoryGraph, divided, part_digest
@@ -36,7 +37,14 @@ from covey.limits.history import (
 from tests.elector import Elector
 from tests.fleet import Device, admit, carry
 
-_NOTES = GRAPH_PART + 5
+_PART = 8
+"""Operations in a part of a graph here: what several parts show, they show with few operations."""
+_NOTES = _PART + 5
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_module, "GRAPH_PART", _PART)
 
 
 def deliver(*devices: Device, rounds: int = 6) -> None:
@@ -179,7 +187,10 @@ def test_a_device_without_its_state_catches_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_long_graph_comes_in_several_messages_and_a_restart_loses_none_of_it(tmp_path: Path) -> None:
+def test_a_long_graph_comes_in_several_messages_and_a_restart_loses_none_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph_module, "GRAPH_PART", GRAPH_PART)
     site = Site(tmp_path, notes=GRAPH_PART * (GRAPH_PARTS_AT_ONCE + 2))
     site.cem.now = site.ann.now
     admit(site.ann, site.cem, site.group_id, site.ben)
@@ -290,7 +301,7 @@ class Hostile:
 @pytest.mark.slow
 def test_an_honest_graph_is_believed(tmp_path: Path) -> None:
     hostile = Hostile(tmp_path)
-    assert hostile.bring(hostile.graph) >= _NOTES - GRAPH_PART
+    assert hostile.bring(hostile.graph) >= _NOTES - _PART
 
 
 @pytest.mark.slow
@@ -339,7 +350,7 @@ def test_a_clock_that_is_set_neither_ends_the_wait_nor_prolongs_it(tmp_path: Pat
     hostile.begin()
     cem.now = Now(cem.now.monotonic_us, cem.now.wall_us + set_by_us)
     assert hostile.offer(hostile.graph, GRAPH_WAIT_US - 1) == 0
-    assert hostile.offer(hostile.graph, 1) >= _NOTES - GRAPH_PART
+    assert hostile.offer(hostile.graph, 1) >= _NOTES - _PART
 
 
 @pytest.mark.slow
@@ -353,7 +364,7 @@ def test_the_wait_goes_on_where_it_is_restarted_and_offered_nothing_meanwhile(tm
             cem.maintain()
         cem.restart()
         assert hostile.offer(hostile.graph, 0) == 0
-    assert hostile.offer(hostile.graph, GRAPH_COUNT_US) >= _NOTES - GRAPH_PART
+    assert hostile.offer(hostile.graph, GRAPH_COUNT_US) >= _NOTES - _PART
 
 
 @pytest.mark.slow
@@ -379,7 +390,7 @@ def test_a_late_answer_is_accepted_after_another_member_was_asked(tmp_path: Path
         cem.wait(HISTORY_PULL_US / 1_000_000)
         with cem.store.transaction():
             cem.node.history.exchange.asking.ask(site.group_id, asked.key, cem.now)
-    assert hostile.bring(hostile.graph, asked=False) >= _NOTES - GRAPH_PART
+    assert hostile.bring(hostile.graph, asked=False) >= _NOTES - _PART
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from covey.core.membership.agreement import Agreement, agreement
 from covey.core.membership.events import GroupDestroyed
 from covey.core.wire.heads import GroupHead
 from covey.core.wire.message import NO_GROUP, MessageType, read_message
-from covey.limits.group import BUNDLE_BYTES
+from covey.limits.group import BUNDLE_BYTES, MAXIMUM_LABEL_BYTES
 from covey.limits.heads import HEADS_PER_SECOND, HEADS_ROUND_US, HEADS_SAVED
 from covey.limits.link import LINK_WINDOW_HISTORY_MESSAGES
 from tests.fleet import Device, Make, admit, carry, found, identity, settled
@@ -264,7 +264,7 @@ def test_a_member_that_was_away_catches_up_however_much_changed(make: Make) -> N
     with ann.store.transaction():
         ann.node.actions.change(group_id, _with_many_more, ann.now)
     carry(ann, cid)
-    for number in range(40):
+    for number in range(28):
         rename(ann, group_id, f"ann {number}")
         carry(ann, cid)
     lacking = cid.store.groups.manifests_from(group_id, ben.node.groups.group(group_id).version + 1)
@@ -276,8 +276,8 @@ def test_a_member_that_was_away_catches_up_however_much_changed(make: Make) -> N
 
 
 def _with_many_more(draft: GroupManifest, _epoch: bytes) -> GroupManifest:
-    for number in range(200):
-        draft = draft.adding(Member(identity(f"member {number}").keys))
+    for number in range(130):
+        draft = draft.adding(Member(identity(f"member {number}").keys, "m" * MAXIMUM_LABEL_BYTES))
     return draft
 
 

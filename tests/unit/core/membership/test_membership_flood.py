@@ -197,12 +197,12 @@ def test_rivals_that_say_the_same_are_a_conflict_when_nothing_can_follow_them_al
 
 
 @pytest.mark.slow
-def test_a_group_that_an_earlier_version_let_freeze_recovers(make: Make) -> None:
-    """1,024 rivals lie in the store, which that version accepted, and then nothing more."""
+def test_a_group_whose_store_is_full_of_rivals_recovers(make: Make) -> None:
+    """As many as a device holds, which takes nothing more then."""
     ann, ben, mal = make("ann"), make("ben"), make("mal")
     group_id = found(ann, ben, mal)
     held = ann.node.groups.group(group_id)
-    rivals = _rivals(held, mal, 1_024)
+    rivals = _rivals(held, mal, MAXIMUM_OPEN_MANIFESTS)
     for device in (ann, ben):
         with device.store.transaction():
             for raw in rivals:
