@@ -10,13 +10,17 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the spark extra is not installed")
 
-from demo.quick_spark import quick_spark
+from demo.quick_spark import make_classes, quick_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-os.environ.update(quick_spark())  # here and in child processes
+@pytest.fixture(scope="session", autouse=True)
+def _quick() -> None:
+    """Have each Spark start soon, here and in child processes."""
+    make_classes()
+    os.environ.update(quick_spark())
 
 
 @pytest.fixture(scope="session")

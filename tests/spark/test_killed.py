@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import parameters
 from tests.outside.audit import audit
 from tests.outside.holdings import Holdings
 from tests.outside.vault import Vault
@@ -83,10 +84,11 @@ def test_each_reading_once_after_the_local_engine_and_its_workers_were_killed(tm
 
 
 @pytest.mark.spark
-def test_each_reading_once_though_engines_that_take_turns_are_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engines", parameters(["local spark", "spark local spark"], quick=0, plain=1))
+def test_each_reading_once_though_engines_that_take_turns_are_killed(tmp_path: Path, engines: str) -> None:
     collector, fleet = _landed(tmp_path)
     tables = tmp_path / "tables"
-    for engine in ("spark", "local", "spark"):
+    for engine in engines.split():
         seen = _batches(tables)
         _kill_when(_start(collector, tables, engine), lambda seen=seen: _batches(tables) > seen + 1)
     assert _batches(tables) < SEGMENTS, "nothing was left to do: the kills came too late to prove anything"
