@@ -79,8 +79,9 @@ def _code(judge: Callable[[], object]) -> str | None:
 
 
 @pytest.mark.parametrize("mode", [Mode.INVITES_ONLY, Mode.ADMIN_INVITES, Mode.PERSONAL])
-def test_both_find_the_same_members_in_random_graphs(ask: Ask, mode: Mode) -> None:
-    for seed in range(30):
+@pytest.mark.parametrize("share", shares(3, plain=1))
+def test_both_find_the_same_members_in_random_graphs(ask: Ask, mode: Mode, share: Share) -> None:
+    for seed in share.of(range(30)):
         chance = random.Random(f"{mode} {seed}")
         writer = ManifestWriter(chance, mode)
         for _ in range(2):

@@ -198,7 +198,7 @@ def test_an_update_that_cannot_start_or_roll_back_changes_nothing(
     assert site.shed.running == "a"
 
 
-@pytest.mark.parametrize("moment", ["incoming", "trial"])
+@pytest.mark.parametrize("moment", parameters(["incoming", "trial"], quick=0, plain=1))
 def test_an_agent_that_is_killed_while_it_updates_itself_runs_the_old_or_the_new_and_says_which(
     new_site: Callable[..., Site], moment: str
 ) -> None:
