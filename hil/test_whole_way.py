@@ -15,7 +15,7 @@ import pytest
 from broker_conf.mosquitto import Broker
 from covey.adapters.state_folder import StateFolder
 from covey_boards.device.identity import from_file
-from covey_boards.shared import cbor, framing, link_machine, messages
+from covey_boards.shared import cbor, framing, line_orders, link_machine, messages
 from covey_boards.shared import tweetnacl as nacl
 from hil.boards import runtimes
 from hil.boards.emulated_board import EmulatedBoard
@@ -95,7 +95,7 @@ def _forwarded(tape: bytes) -> list[bytes]:
         if kind in (2, 3) and sequence != last:
             last, whole = sequence, whole + payload
             if kind == 3:
-                message = messages.from_line(whole)
+                message = line_orders.from_line(whole)
                 whole = b""
                 if message[0] == messages.CARRY:
                     found.append(message[2])

@@ -342,10 +342,14 @@ class World:
         if raw:
             self.board.feed(damage(self.rng, raw, self.permille), self.now_us - self.booted_us)
 
+    def _open(self):
+        whole = self.board._whole  # noqa: SLF001
+        return self.board._batch.count or (whole is not None and whole.batch.count)  # noqa: SLF001
+
     def settle(self, seconds=600):
         """Sample no more, and deliver."""
         self.board._settings.samples = self.board._sampling._samples  # noqa: SLF001
-        self.run(seconds, lambda: not self.board.outbox.entries and not self.board._batch.count)  # noqa: SLF001
+        self.run(seconds, lambda: not self.board.outbox.entries and not self._open())
         assert not self.board.outbox.entries, "not delivered"
         assert not self.board.counters["errors"], "an error"
 
@@ -395,7 +399,7 @@ def outage(seconds=600):
 
 def alarmed():
     """Raise alarms in an absence of the gateway: they come whole, and first."""
-    rules = ["*half alarm > 20", "*half alarm change > 9"]
+    rules = ["*half alarm > 20", "*half alarm change > 9", "*counter keep whole"]
     world = World(48, interval_us=5_000_000, batch_us=30_000_000, outbox_bytes=2_000, rules=rules)
     world.run(45)
     world.absent = True

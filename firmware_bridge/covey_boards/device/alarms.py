@@ -63,6 +63,7 @@ class Alarms:
         counters: of the board; `alarms` and `alarms_suppressed` join them.
     """
 
+    keep = 2  # of their messages, in `outbox.Entry`
     mark = b""  # of the rules' texts, for `opening.py`
 
     def __init__(self, rules, outbox, counters):
@@ -158,13 +159,17 @@ class Alarms:
         self._counters["alarms_suppressed"] += sum([each[1].count for each in self.waiting])
         board.reporting.lasting = "series: no alarms any more, as the heap was full"
 
-    def due(self):
+    def due(self, _now_us):
         """Say whether a batch should become a message now (rule 3)."""
         outbox = self._outbox
-        untaken = [len(entry.message) for entry in outbox.entries if entry.is_alarm and not entry.times]
+        untaken = [len(entry.message) for entry in outbox.entries if entry.keep == 2 and not entry.times]
         return bool(self.waiting) and 2 * sum(untaken) < outbox.bytes_max
 
     def body(self, *clock):
         """Return the body of the first batch; the arguments are those of `batch.Batch.body`."""
         kind, first = self.waiting[0]
         return b"\x83" + first.body(*clock)[1:] + bytes([0xA1, 1, kind])  # one more field: the extension map {1: kind}
+
+    def closed(self, _now_us):
+        """Forget the first batch, which is a message now."""
+        self.waiting.pop(0)

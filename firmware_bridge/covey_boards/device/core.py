@@ -96,6 +96,7 @@ class Core:
         self.outbox = Outbox(settings.outbox_bytes, _between, self._thin)
         self.thinner = None  # of `thinning`, once a batch has to go
         self.keeps = []  # of `series_rules.read_rules`, for `thinning`
+        self._whole = None  # of `whole`, if there are rules for any
         self.link = link_machine.Link(nacl.randombytes(8), mtu=settings.mtu, frame_bytes_max=settings.frame_bytes)
         self.counters = {"readings": 0, "sensor_errors": 0, "refused": 0, "acknowledgements": 0, "out_of_memory": 0}
         self.counters["errors"] = 0
@@ -275,14 +276,14 @@ class Core:
             return
         if self._restarting is None:
             self._sampling.sample(now_us)
-        self.counters["readings"] += self._sampling.fill(self._batch)
+        self.counters["readings"] += self._sampling.fill(self._whole or self._batch)
 
     def _failed(self, name, reason):
         self.counters["sensor_errors"] += 1
         self.reporting.trouble = messages.trouble(name, reason)
 
     def _batch_is_due(self, now_us):
-        if self._alarm_is_due():
+        if self._apart(now_us):
             return True
         if self._restarting is not None and (self._closed is not None or self._batch.count):
             return True
@@ -294,9 +295,14 @@ class Core:
             return False
         return bool(self._sampling.readings) or now_us >= self._batch.opened_us + self._settings.batch_us
 
-    def _alarm_is_due(self):
-        alarms = self._sampling.alarms
-        return alarms is not None and alarms.due()
+    def _apart(self, now_us):
+        """Return what closes a batch of its own now: alarms, then what is kept whole."""
+        apart = self._sampling.alarms
+        if apart is None or not apart.due(now_us):
+            apart = self._whole
+            if apart is None or not apart.due(now_us):
+                return None
+        return apart
 
     def _ahead_max(self):
         return max(_AHEAD, len(self._carries) + 1)
@@ -309,14 +315,14 @@ class Core:
         return wall_us + now_us - at_us, right and now_us - at_us <= _SYNCHRONISED_US
 
     def _close_batch(self, now_us):
-        """Close the first batch of alarms, or else the batch, and free its columns before its body is signed."""
+        """Close a batch of others, or else the batch, and free its columns before its body is signed."""
         wall_us, right = self._clock(now_us)
         clock = self._boot_id, batch.SYNCHRONISED if right else batch.UNSYNCHRONISED, now_us, wall_us
-        if self._closed is None and self._alarm_is_due():  # what is closed has its number already
-            alarms = self._sampling.alarms
-            body = alarms.body(self.outbox.next_number, *clock)
-            self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], body, now_us), is_alarm=True)
-            alarms.waiting.pop(0)
+        apart = self._apart(now_us) if self._closed is None else None  # what is closed has its number already
+        if apart is not None:
+            body = apart.body(self.outbox.next_number, *clock)
+            self.outbox.add(self._write(messages.TELEMETRY, self._collector[0], body, now_us), keep=apart.keep)
+            apart.closed(now_us)
             return self._note_losses()
         if self._closed is None:
             following = batch.Batch(self._settings.batch_bytes)  # or the heap might end between the two, and each goes twice
@@ -387,7 +393,7 @@ class Core:
             return self._send_reply
         if self.outbox.loss_to_write():
             return self._write_loss
-        if self.thinner is not None and self.thinner.runs:
+        if self.thinner is not None and self.thinner._may_write():
             return self.thinner.write
         if self._losses is not None and self._losses.due():
             return self._write_earlier

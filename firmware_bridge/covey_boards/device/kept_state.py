@@ -33,14 +33,14 @@ def encoded(board, sleeping, now_us, wait_us, with_keys):
 
     box, link, links, losses, sampling = board.outbox, board.link, board._links, board._losses, board._sampling
     whole = link.state == link_machine.UP and not link.queued_bytes() and not link._fragments and not link._held
-    alarms = sampling.alarms
+    alarms, whole = sampling.alarms, board._whole
     fields = [
         [1, now_us, sleeping._power.now_us(), wait_us, sleeping.flash_us, sleeping._alone],
         [board._incarnation, board._boot_id, board._time and board._time[:2], sorted(board.counters.items())],
         [box.next_seq, box.next_number, box._records, box._records_passed, box._lost, box._entrusted]
         + [box._missing_since_us, box._top, box._retry_us, box._retry_at_us, box.repeated, box.dropped, place(box._loss)]
         + [box.thinned, box._thinned],
-        [[each.link_seq, each.message, each.is_telemetry, each.sent, each.times, each.taken_us, each.is_alarm, each.thinned] for each in entries],
+        [[each.link_seq, each.message, each.is_telemetry, each.sent, each.times, each.taken_us, each.keep, each.thinned] for each in entries],
         [link.boot_id, link._peer, link._send_sequence, link._receive_sequence, link._peer_mtu, link._peer_window]
         + [link._peer_message_bytes_max, link._version, link._next_number]
         if whole
@@ -52,6 +52,7 @@ def encoded(board, sleeping, now_us, wait_us, with_keys):
         [_series_of(kept) for kept in board._batch._series],
         alarms and [_judged(alarms), [[kind, [_series_of(kept) for kept in each._series]] for kind, each in alarms.waiting]],
         board.thinner and [_fields_of(run) for run in board.thinner.runs],
+        whole and [whole.refused, [_series_of(kept) for kept in whole.batch._series]],
     ]
     raw = cbor.encode(fields)
     return crc32(raw).to_bytes(4, "little") + raw
@@ -85,7 +86,9 @@ def restore(board, sleeping, raw, clock_us, clock):
     """
     if crc32(raw[4:]).to_bytes(4, "little") != raw[:4]:
         return
-    head, own, box, entries, link, keys, losses, sampling, reported, series, alarms, runs = cbor.decode(raw[4:], _BYTES_MAX)
+    head, own, box, entries, link, keys, losses, sampling, reported, series, alarms, runs, whole = cbor.decode(
+        raw[4:], _BYTES_MAX
+    )
     _, now_us, at_us, wait_us, sleeping.flash_us, sleeping._alone = head
     slept_us = clock_us - at_us
     if not 0 <= slept_us <= wait_us + wait_us // 4 + 5_000_000:  # rule 4
@@ -109,6 +112,11 @@ def restore(board, sleeping, raw, clock_us, clock):
         if number is not None and hasattr(sensor, "kept"):
             sensor.kept = number
     _restore_batch(board._batch, series)
+    if whole is not None:
+        refused, series = whole
+        _restore_batch(board._batch if board._whole is None else board._whole.batch, series)
+        if board._whole is not None:
+            board._whole.refused = refused
     if alarms is not None and board._sampling.alarms is not None:
         _restore_alarms(board._sampling.alarms, *alarms)
     if runs:
@@ -126,8 +134,8 @@ def _restore_outbox(box, fields, entries):
     box.thinned, thinned = fields[13:]
     box._thinned = [tuple(span) for span in thinned]
     box._lost, box._entrusted = [tuple(span) for span in lost], [tuple(span) for span in entrusted]
-    for link_seq, message, is_telemetry, sent, times, taken_us, is_alarm, thinned in entries:
-        entry = Entry(link_seq, message, is_telemetry, is_alarm)
+    for link_seq, message, is_telemetry, sent, times, taken_us, keep, thinned in entries:
+        entry = Entry(link_seq, message, is_telemetry, keep)
         entry.sent, entry.times, entry.taken_us = sent, times, taken_us
         entry.thinned = [tuple(span) for span in thinned]
         box.entries.append(entry)

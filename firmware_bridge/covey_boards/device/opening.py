@@ -87,7 +87,7 @@ def start(files, kind, clock):
     wrong = [trouble] if trouble else []
     rules = settings.get("series")
     if rules and files.read("ignored") == str(crc32(str(rules).encode())).encode():  # they have filled the heap before
-        settings["series"] = [each for each in rules if " alarm" not in str(each)]
+        settings["series"] = [_without_alarm(str(each)) for each in rules if " alarm" not in str(each) or " keep " in str(each)]
         wrong.append("series: too little heap for alarms")
     mtu, line = settings.get("mtu", _MTU), None
     try:
@@ -119,6 +119,10 @@ def wants_prompt(line, clock, seconds):
         if b"\x03\x03\x03\x03\x03" in asked:
             return True
     return False
+
+
+def _without_alarm(rule):
+    return rule if " alarm" not in rule else rule.split()[0] + rule[rule.index(" keep ") :]
 
 
 def _watchdog():

@@ -8,7 +8,8 @@
 3. Beyond `bytes_max` the oldest goes. What the gateway never took is thinned (`thinning.py`), or is lost, and a LOSS
    record says so as soon as it can be sent. What the gateway took is waited for: it is lost if acknowledgements still
    leave it out `_MISSING_US` later.
-   An alarm goes last, and only if the gateway has taken it: the others are few (`alarms.py`).
+   Batches of series that are kept whole go later, alarms last, and both only if the gateway has taken them: the others
+   are bounded (`whole.py`, `alarms.py`).
 4. A board's heap may end anywhere: what needs room comes before what is noted.
 5. A restart forgets all of this, and begins a new incarnation: no sequence is ever given twice. What no gateway had
    taken is noted on flash before (`losses.py`).
@@ -29,17 +30,19 @@ _LOSS_RANGES_MAX = const(16)
 
 
 class Entry:
-    """A signed message, whether it was sent and is under way, how often the gateway has taken it, and when it did last."""
+    """A signed message, what keeps it (1: its series is kept whole, 2: it is an alarm), whether it was sent and is under
+    way, how often the gateway has taken it, and when it did last.
+    """
 
     sent = carried = False
     thinned = ()  # ranges of link sequences that it takes the place of
     times = taken_us = 0
 
-    def __init__(self, link_seq, message, is_telemetry, is_alarm=False):
+    def __init__(self, link_seq, message, is_telemetry, keep=0):
         self.link_seq = link_seq
         self.message = message
         self.is_telemetry = is_telemetry
-        self.is_alarm = is_alarm
+        self.keep = keep
 
 
 def without(ranges, others):
@@ -96,7 +99,7 @@ class Outbox:
         self._retry_us = _RETRY_US
         self._retry_at_us = None
 
-    def add(self, message, is_telemetry=True, loss=(), is_alarm=False):
+    def add(self, message, is_telemetry=True, loss=(), keep=0):
         """Take the message that was signed with `next_seq`, telemetry with `next_number` in it; return its entry.
 
         What is no telemetry is never dropped, and makes nothing else go. One that says what `loss_to_write` named,
@@ -105,7 +108,7 @@ class Outbox:
         """
         while is_telemetry and self.size + len(message) > self.bytes_max and self._drop(self.entries, self._thin):
             pass
-        entry = Entry(self.next_seq, message, is_telemetry, is_alarm)
+        entry = Entry(self.next_seq, message, is_telemetry, keep)
         records = self._records if is_telemetry else self._records_needed() + [self.next_seq]
         lost = without(self._lost, loss) if loss else self._lost
         self.entries.append(entry)
@@ -135,8 +138,8 @@ class Outbox:
     def _drop(self, entries, thin=None):
         oldest = None
         for entry in entries:
-            if entry.is_telemetry and not entry.carried and (entry.times or not entry.is_alarm):
-                if oldest is None or entry.is_alarm < oldest.is_alarm:
+            if entry.is_telemetry and not entry.carried and (entry.times or not entry.keep):
+                if oldest is None or entry.keep < oldest.keep:
                     oldest = entry
         if oldest is None:
             return False
@@ -145,7 +148,7 @@ class Outbox:
             self._entrusted = with_range(self._entrusted, seq, seq)
         else:
             thinned = with_range(self._thinned, seq, seq)  # room for that first: what is taken has to be known
-            if thin is not None and not oldest.is_alarm and thin(oldest.message, seq):
+            if thin is not None and thin(oldest.message, seq):
                 self._thinned = thinned
                 self.thinned += 1
                 self._forget(oldest)
@@ -196,7 +199,7 @@ class Outbox:
         under_way = False
         for entry in self.entries:
             under_way = under_way or entry.carried
-            if not entry.times and not entry.carried and (first is None or entry.is_alarm > first.is_alarm):
+            if not entry.times and not entry.carried and (first is None or entry.keep == 2 > first.keep):
                 first = entry
             if fewest is None or entry.times < fewest.times:
                 fewest = entry

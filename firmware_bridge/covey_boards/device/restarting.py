@@ -20,7 +20,11 @@ class Restarting:
 
     def due(self, board, now_us):
         """Say whether there is nothing that the gateway lacks, or it takes nothing any more."""
-        return now_us >= self._at_us or is_at_gateway(board)
+        if is_at_gateway(board):
+            return True
+        if now_us >= self._at_us and board._whole is not None:
+            board._whole.end()
+        return now_us >= self._at_us
 
 
 def is_at_gateway(board):
@@ -28,4 +32,5 @@ def is_at_gateway(board):
     waits = board._sampling.readings or board._batch.count or board._closed is not None or board._reply or board._carries
     waits = waits or board.thinner is not None and board.thinner.runs
     waits = waits or board._sampling.alarms is not None and board._sampling.alarms.waiting
+    waits = waits or board._whole is not None and board._whole.batch.count
     return not waits and all([entry.times for entry in board.outbox.entries])

@@ -70,7 +70,7 @@ class Sampling:
         self.readings += taken
 
     def fill(self, batch):
-        """Move readings into a batch as far as it takes them; return how many it took."""
+        """Move readings into a batch, or into several by a `whole.Whole`, as far as it takes them; return how many it took."""
         taken, self._alarms_taken = self._alarms_taken, 0
         while self.readings:
             try:

@@ -1,9 +1,9 @@
 """The rules for series in `covey.json`, as the agent's `telemetry.series` has them. Loaded once, then unloaded.
 
-    "series": ["freezer/* alarm > -15 hysteresis 2", "door/open alarm change > 0 keep thin", "cpu/* keep newest"]
+    "series": ["freezer/* alarm > -15 hysteresis 2", "door/open alarm change > 0 keep whole", "cpu/* keep newest"]
 
 1. A rule is a pattern of names, then `alarm > N`, `alarm < N` (perhaps `hysteresis N`) or `alarm change > N`, then
-   `keep thin` or `keep newest`; at least one of the two. A board has no room for an agent's `keep whole`.
+   `keep whole`, `keep thin` or `keep newest`; at least one of the two.
 2. Of the rules whose pattern matches a name, the first with `alarm` says which readings are alarms, and the first with
    `keep` what is kept of them.
 3. Limits are counted in billionths, so that decimals are compared exactly.
@@ -19,7 +19,8 @@ except ImportError:
 _RULES_MAX = const(16)
 _RULE_BYTES_MAX = const(256)
 _PLACES = const(9)
-KEEPS = "thin", "newest"
+KEEPS = "thin", "newest", "whole"
+_WHOLE = const(2)
 
 
 def read_rules(texts):
@@ -93,9 +94,13 @@ def follow(board, texts):
         MemoryError: the heap is full; the rules of before continue.
     """
     rules, keeps = read_rules(texts)
-    alarms = board._sampling.alarms
-    if board.thinner is not None:
-        board.thinner.follow(keeps)
+    alarms, whole = board._sampling.alarms, board._whole
+    if whole is None and [each for each in keeps if each[1] == _WHOLE]:
+        try:
+            from .whole import Whole
+        except ImportError:
+            from whole import Whole
+        whole = Whole(keeps, board)
     if alarms is None and rules:
         try:
             from .alarms import Alarms
@@ -104,6 +109,11 @@ def follow(board, texts):
         board._sampling.alarms = Alarms(rules, board.outbox, board.counters)
     elif alarms is not None and rules != alarms.rules:
         alarms.rules, alarms.judged = rules, {}
+    if whole is not None:
+        whole.keeps = keeps
+    board._whole = whole
+    if board.thinner is not None:
+        board.thinner.follow(keeps)
     if board._sampling.alarms is not None:
         board._sampling.alarms.mark = str(crc32(str(texts).encode())).encode()
     board.keeps = keeps

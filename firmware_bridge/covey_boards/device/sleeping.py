@@ -97,9 +97,10 @@ class Sleeping:
     def _wants_to_speak(self, now_us):
         """Rule 1."""
         board = self._board
-        batch, next_us = board._batch, board._sampling._at_us
-        if batch.count and (self._by_pin or next_us > batch.opened_us + board._settings.batch_us):
-            batch.opened_us = now_us - board._settings.batch_us
+        next_us, whole = board._sampling._at_us, board._whole
+        for batch in [board._batch] if whole is None else [board._batch, whole.batch]:
+            if batch.count and (self._by_pin or next_us > batch.opened_us + board._settings.batch_us):
+                batch.opened_us = now_us - board._settings.batch_us
         if board._closed is not None or board._batch_is_due(now_us):
             return True
         waits = board._reply or board._delivered or board._restarting or board.link.queued_bytes()

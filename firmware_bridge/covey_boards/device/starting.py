@@ -14,6 +14,7 @@ _OUTBOX_BYTES_MIN = const(800)
 _WORKING_BYTES = const(7_500)  # what the board itself takes, and signing and sealing beside
 _FRAME_BYTES = const(128)  # of a small heap: a frame is made in one piece, out of pieces
 _LINK_KEYS_FREE = const(24_000)
+_WHOLE_FREE = const(12_000)  # its code and the one of alarms, and what `_WORKING_BYTES` counts
 
 
 def load_identity(files):
@@ -77,6 +78,12 @@ def start(files, settings, wrong, clock):
         board._sampling.alarms.mark = str(crc32(str(settings["series"]).encode())).encode()
     elif rules:
         wrong.append("series: too little heap for alarms")
+    if [each for each in keeps if each[1] == 2]:  # of `series_rules.KEEPS`
+        gc.collect()
+        if gc.mem_free() >= _WHOLE_FREE:
+            board._whole = __import__("whole").Whole(keeps, board)
+        else:
+            wrong.append("series: too little heap to keep any whole")
     if on_trial:
         board.trial = state.Trial(files, int(1_000_000 * settings.get("trial_seconds", 600)))
     if settings.get("sleep"):

@@ -2,8 +2,9 @@
 
 1. The oldest batch that no gateway has taken becomes windows of each of its series: count, sum, smallest, largest, first
    and last value (M4, docs/protocol/core.md, section 11, "Summaries"). What a gateway has taken is not thinned.
-2. They lie in RAM until a gateway is there, and become a SUMMARY then, which names the numbers of its batches. Until a
-   gateway has that, `losses.py` notes the numbers: a power cut takes the windows, and the next life tells it.
+2. They lie in RAM until a gateway is there, and become a SUMMARY then, which names the numbers of its batches; one at a
+   time, as it is not dropped. Until a gateway has that, `losses.py` notes the numbers: a power cut takes the windows,
+   and the next life tells it.
 3. There are at most as many windows as were asked for. Where there would be more, the run with the most of them gets
    wider ones: all at once, so that no reading of the present counts for more than one of the past.
 4. A run is of one kind of clock; there are at most two, as a gateway's time is believed for an hour.
@@ -192,6 +193,10 @@ class Thinner:
             else:
                 windows.append(window)
         return windows
+
+    def _may_write(self):
+        """Say whether there is a run, and no SUMMARY waits for a gateway: none is there perhaps, though the link is up."""
+        return bool(self.runs) and not [entry for entry in self._board.outbox.entries if entry.thinned and not entry.times]
 
     def write(self, now_us):
         """Write the first run as a SUMMARY."""

@@ -1,15 +1,16 @@
-"""Messages about orders, firmware and sleep on the line (docs/protocol/boards.md, section 18).
+"""Messages of the line that a board reads rarely, about orders and firmware, or never: its own (docs/protocol/boards.md,
+section 18).
 
-A board loads this when such a message arrives; `messages` has what it needs all the time.
+A board loads this when an order or a firmware arrives; `messages` has what it needs all the time.
 """
 
 try:
-    from .messages import MESSAGE_BYTES_MAX
+    from .messages import CARRY, IDENTIFY, MESSAGE_BYTES_MAX, REPORT, TROUBLE
     from .messages import from_line as _from_line
     from .cbor import UINT, WireError, decode, record
 except ImportError:
     from cbor import UINT, WireError, decode, record
-    from messages import MESSAGE_BYTES_MAX
+    from messages import CARRY, IDENTIFY, MESSAGE_BYTES_MAX, REPORT, TROUBLE
     from messages import from_line as _from_line
 
 OPERATORS_FILE = "operators.cbor"  # whom enrolment pinned, as it came over the line; `core` writes it
@@ -17,6 +18,10 @@ RESULT, PROGRESS, SLEEP = 5, 6, 7  # from the board
 OPERATORS, ORDER, FIRMWARE, PART = 20, 21, 22, 23  # from the gateway; `core` knows them by their numbers
 
 _SHAPES = {
+    IDENTIFY: (32, 32, 64, 32, str),  # signing key, noise key, proof, whom it is enrolled for or zeros, software
+    CARRY: (32, bytes),  # recipient's signing key, envelope
+    REPORT: (list,),  # [[name, number], ...]
+    TROUBLE: (str,),  # what went wrong, for people
     RESULT: (bytes, 64),  # what became of an order, and the board's signature of that
     PROGRESS: (32, (0, 4), UINT, str),  # which firmware, how it stands, how far it has come, and why
     SLEEP: ((0, 86_400_000),),  # for so many milliseconds; 0: it is awake

@@ -160,14 +160,10 @@ def write_loss(reason, places, numbers, incarnation=None):
 
 # What board and gateway tell each other (section 18)
 
-IDENTIFY, CARRY, REPORT, TROUBLE = 1, 2, 3, 4  # from the board
+IDENTIFY, CARRY, REPORT, TROUBLE = 1, 2, 3, 4  # from the board; `line_orders` has their shapes
 TIME, ENROL, DELIVER, RESTART = 16, 17, 18, 19  # from the gateway
 
 _LINE_SHAPES = {
-    IDENTIFY: (32, 32, 64, 32, str),  # signing key, noise key, proof, whom it is enrolled for or zeros, software
-    CARRY: (32, bytes),  # recipient's signing key, envelope
-    REPORT: (list,),  # [[name, number], ...]
-    TROUBLE: (str,),  # what went wrong, for people
     TIME: (UINT, bool),  # wall clock in microseconds; whether it is synchronised
     ENROL: (32, 32, 32),  # group, collector's signing key, collector's noise key
     DELIVER: (bytes,),  # envelope
@@ -181,7 +177,7 @@ def to_line(kind, *fields):
 
 
 def from_line(raw):
-    """Return [kind, field, ...] of a message of the line; of orders and firmware `line_orders` has the shapes.
+    """Return [kind, field, ...] of a gateway's message; of orders and firmware `line_orders` has the shapes.
 
     Raises:
         WireError: it is none.

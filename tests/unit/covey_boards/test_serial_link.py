@@ -13,7 +13,7 @@ import serial
 
 from covey.ports import SerialDown, SerialMessage, SerialUp
 from covey_boards.serial_link import SerialPortLink, attached_ports
-from covey_boards.shared import messages
+from covey_boards.shared import line_orders, messages
 from covey_boards.usb import KNOWN_BOARDS, UsbPort, find_port, lasting_name
 from tests.board import BoardOnLine
 from tests.pty_board import PtyBoard
@@ -66,7 +66,7 @@ def owner(board: PtyBoard) -> Iterator[Owner]:
 
 def test_messages_go_both_ways(board: PtyBoard, owner: Owner) -> None:
     owner.until(lambda: owner.messages)
-    assert messages.from_line(owner.messages[0])[0] == messages.IDENTIFY
+    assert line_orders.from_line(owner.messages[0])[0] == messages.IDENTIFY
     assert owner.ups == 1
     assert owner.link.send(messages.to_line(messages.TIME, 5, True))
     until(lambda: board.board.times == [(5, True)])

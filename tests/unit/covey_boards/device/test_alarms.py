@@ -40,7 +40,7 @@ RULES = st.lists(
         st.sampled_from(
             ["alarm > 2", "alarm < -1.5 hysteresis 1", "alarm change > 3", "alarm>0.25 hysteresis .5", "alarm change>0"]
         ),
-        st.sampled_from(["", " keep thin", " keep newest"]),
+        st.sampled_from(["", " keep thin", " keep newest", " keep whole"]),
     ),
     max_size=4,
 )
@@ -80,6 +80,7 @@ def test_patterns_match_as_an_agents_do(pattern: str, name: str) -> None:
             "a alarm>1",
             "a alarm < -1.5e2 hysteresis 2 keep thin",
             "a keep newest",
+            "a keep whole",
             "a alarm change > .5",
         ),
         *(
@@ -115,11 +116,6 @@ def test_a_rule_is_one_for_a_board_where_it_is_one_for_an_agent(text: str) -> No
         assert rules == []
     else:
         assert rules[0][1:] == (limit.condition, round(limit.limit * 1e9), round(limit.hysteresis * 1e9))
-
-
-def test_a_board_refuses_to_keep_a_series_whole() -> None:
-    with pytest.raises(ValueError, match="what of a keep whole"):
-        series_rules.read_rules(["a keep whole"])
 
 
 def test_what_no_batch_takes_is_no_alarm() -> None:
@@ -182,7 +178,7 @@ def _batches(world: simulation.World) -> list[Any]:
 
 
 def _untaken_bytes(world: simulation.World) -> int:
-    return sum(len(each.message) for each in world.board.outbox.entries if each.is_alarm and not each.times)
+    return sum(len(each.message) for each in world.board.outbox.entries if each.keep == 2 and not each.times)
 
 
 def _alarms_of(world: simulation.World) -> list[tuple[Alarm, list[Any]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from covey_boards.device import failing
-from covey_boards.shared import link_machine, messages
+from covey_boards.shared import line_orders, link_machine, messages
 
 
 def _talk(board: failing.Failing, gateway: link_machine.Link, seconds: float, now_us: int = 0) -> list[list[object]]:
@@ -17,7 +17,7 @@ def _talk(board: failing.Failing, gateway: link_machine.Link, seconds: float, no
             gateway.handle_deadline(now_us // 1000)
         while (event := gateway.next_event()) is not None:
             if isinstance(event, link_machine.Message):
-                lines.append(messages.from_line(event.data))
+                lines.append(line_orders.from_line(event.data))
                 gateway.acknowledge(event.token)
         board.feed(gateway.bytes_to_send(now_us // 1000), now_us)
         if board.restart_wanted:

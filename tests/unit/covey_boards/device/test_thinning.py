@@ -344,6 +344,7 @@ def test_what_was_thinned_outlasts_a_deep_sleep(memory_bytes: int) -> None:
     world.absent = True
     world.run(20 * 3_600)
     assert world.board.thinner.runs
+    assert world.board.outbox.size < 1_000 + 3 * 500, "one batch, one SUMMARY, and one LOSS more than there is room for"
     world.absent = False
     world.run(7_200)
     came, summarised, lost = _ledger(world)
