@@ -25,6 +25,9 @@ from bench.year.ledger import Account
 from bench.year.machine import Machine, wait_until
 from bench.year.plan import BUOY, EDGES, HOUR_S, HUB, Event, Plan, What
 from broker_conf.mosquitto.broker import free_port
+from covey.adapters.keys.storage_key import StorageKey
+from covey.adapters.state_folder import StateFolder
+from covey.app.relays.serving_relay import served
 from covey.errors import CoveyError, TransientError
 from demo.device import COVEY
 
@@ -250,7 +253,8 @@ class World:
         """Note the relay's certificate and every device's noise key."""
         from cryptography import x509
 
-        pem = (self.hub.state / "broker" / "server.pem").read_bytes()
+        folder = StateFolder.at(self.hub.state)
+        pem = served(folder).server_pem(StorageKey.of(folder.identity()))
         certificate = x509.load_pem_x509_certificate(pem[pem.index(b"-----BEGIN CERTIFICATE") :])
         self.seen.certificates.add(f"{certificate.serial_number:x}")
         for machine in self.machines:

@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from broker_conf.mosquitto.broker import find_mosquitto, free_port
 from covey.adapters.broker import fleet_ca, mosquitto_passwords
 from covey.adapters.broker.fleet_ca import FleetCa
 from covey.adapters.broker.mosquitto_passwords import shared_enrolment
+from covey.adapters.broker.served_folder import ServedFolder
 from covey.adapters.keys import systemd_seal
 from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.state_folder import StateFolder
@@ -163,6 +166,11 @@ def test_a_stolen_card_of_a_hub_makes_no_accounts_and_no_certificates(
     secrets["authority as text"] = fleet_ca._key_pem(authority._key).splitlines()[1]
     secrets["accounts"] = mosquitto_passwords._kept(passwords, "secret", storage_key)
     secrets["joiners"] = (shared_enrolment(passwords, storage_key) or "").encode()
+    server = ServedFolder(broker).server_pem(storage_key)
+    secrets["server as text"] = server.splitlines()[1]
+    found_key = serialization.load_pem_private_key(server[: server.index(b"-----BEGIN CERT")], None)
+    assert isinstance(found_key, ec.EllipticCurvePrivateKey)
+    secrets["server"] = found_key.private_numbers().private_value.to_bytes(32, "big")
     assert all(len(each) >= 8 for each in secrets.values())
     gateway.end(signal.SIGKILL)
     tpm.clear()

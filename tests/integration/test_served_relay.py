@@ -23,8 +23,8 @@ from covey.adapters.broker.examination import BrokerAccount, Examination
 from covey.adapters.broker.mosquitto_passwords import shared_enrolment
 from covey.adapters.broker.served_folder import ServedFolder
 from covey.adapters.broker.visitor import BrokerAddress, Visitor
-from covey.adapters.keys.key_file import write_secret
 from covey.adapters.keys.storage_key import StorageKey
+from covey.adapters.keys.wrapped_file import write_wrapped
 from covey.adapters.mqtt.settings import tls_context
 from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import open_device
@@ -253,13 +253,28 @@ def test_a_relay_that_is_served_gets_its_next_certificate_and_nobody_loses_it(
     wait_until(lambda: hub.device.json("status")["relay"]["state"] == "up", "the agent is connected")
     monkeypatch.setattr(fleet_ca, "_SERVER_DAYS", timedelta(days=9))
     ending = fleet_ca.FleetCa.create(place.path / "ca", hub.storage_key).mint_server(["localhost"])
-    write_secret(place.certificate_file, ending.encode())
-    wait_until(lambda: place.certificate_file.read_text() != ending, "another one is made, long before this one ends")
+    write_wrapped(place.certificate_file, ending.encode(), hub.storage_key, place.certificate_file.name)
+    wait_until(
+        lambda: place.server_pem(hub.storage_key) != ending.encode(), "another one is made, long before this one ends"
+    )
     wait_until(lambda: _days_left(hub.port) > 300, "mosquitto shows the new one")
     assert hub.device.json("status")["relay"]["state"] == "up"
     assert "certificate" not in hub.device.log.read_text()
     assert hub.device.log.read_text().count("relay: connected") == 1
     assert hub.finding("relay") == "ok"
+
+
+def test_a_relay_whose_key_a_disk_damaged_gets_another_at_its_start(machine: Callable[[str], Machine]) -> None:
+    hub = Hub(machine)
+    place = ServedFolder(hub.device.state / "broker")
+    hub.server.end()
+    damaged = place.certificate_file.read_bytes()[:200]
+    place.certificate_file.write_bytes(damaged)
+    assert place.server_pem(hub.storage_key) == b""
+    hub.server.start("relay", "serve")
+    wait_until(lambda: hub.log.count("serving the relay") == 2, "it is served again")
+    assert b"PRIVATE KEY" in place.server_pem(hub.storage_key)
+    assert hub.finding("served_relay") == "ok"
 
 
 def _days_left(port: int) -> int:

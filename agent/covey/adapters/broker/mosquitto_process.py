@@ -4,7 +4,8 @@
 2. It loses a SIGHUP that arrives while it still handles one, so a reload is requested again until its log shows it.
 3. It does not outlive us: the kernel ends it when this process is gone, however that ended. The kernel also limits its
    memory, independently of its own limit.
-4. Log lines about subscriptions are counted (`mosquitto_log`), and not passed on: there is one for each.
+4. What no disk may hold, its key above all, it reads from memory: files that it inherits, and opens by their number.
+5. Log lines about subscriptions are counted (`mosquitto_log`), and not passed on: there is one for each.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from covey.adapters.broker.mosquitto_configuration import PROGRAM_PLACES
@@ -47,10 +48,33 @@ def find_mosquitto() -> Path:
     return Path(found)
 
 
-class MosquittoProcess:
-    """One process of mosquitto, from its start to its end."""
+class MemoryFile:
+    """A file that is in memory alone, for this process and those that inherit it."""
 
-    def __init__(self, program: Path, configuration: Path) -> None:
+    def __init__(self, content: bytes) -> None:
+        self.descriptor = os.memfd_create("covey", os.MFD_CLOEXEC)
+        os.fchmod(self.descriptor, 0o600)
+        self.fill(content)
+
+    @property
+    def path(self) -> str:
+        """Where each of these processes opens it."""
+        return f"/proc/self/fd/{self.descriptor}"
+
+    def fill(self, content: bytes) -> None:
+        """Replace the content; nobody reads it at that moment."""
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, content, 0)
+
+    def close(self) -> None:
+        """Free the memory once no process has it any more."""
+        os.close(self.descriptor)
+
+
+class MosquittoProcess:
+    """One process of mosquitto, from its start to its end; `others` are files that its configuration names."""
+
+    def __init__(self, program: Path, configuration: MemoryFile, others: Sequence[MemoryFile]) -> None:
         self._running = self._reloads = 0
         self._last: list[str] = []
         self._watch, self._sessions = SubscriptionWatch(), SessionWatch()
@@ -63,11 +87,12 @@ class MosquittoProcess:
             resource.setrlimit(resource.RLIMIT_DATA, (BROKER_DATA_BYTES, BROKER_DATA_BYTES))
 
         self._process = subprocess.Popen(  # noqa: S603 - our own command, no shell
-            [str(program), "-c", str(configuration)],
+            [str(program), "-c", configuration.path],
             env={name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"},  # we are the service
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
+            pass_fds=[each.descriptor for each in (configuration, *others)],
             process_group=0,  # Ctrl-C is ours to handle: its queue is saved at a SIGTERM
             preexec_fn=dies_with_us,  # noqa: PLW1509 - no other thread runs yet
         )

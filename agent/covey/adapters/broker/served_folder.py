@@ -1,13 +1,15 @@
 """The files of this device's own relay, in the state's folder `broker/` (mode 0700).
 
 mosquitto.conf, acl   Covey's files, with paths filled in   passwords   the accounts; `.enrolment`: the joiners'
-ca/                   the authority, `fleet_ca.py`          server.pem  the relay's key and certificate, mode 0600
+ca/                   the authority, `fleet_ca.py`          server.pem  the relay's key and certificate, wrapped
 names                 its names and addresses, one a line   in-force    a digest of what mosquitto has read
 former-names          names and addresses by which devices knew the relay before, one a line
 
 1. Everything is made once, and made again if it is missing; accounts and the authority stay as they are.
 2. The server's certificate is renewed a month before its end, and when the machine has other names or addresses.
-3. `in-force` is written when mosquitto has loaded a change, never before: `covey check` relies on it.
+3. mosquitto gets `server.pem` and its configuration in memory (`mosquitto_process`): no disk holds the relay's key in
+   the clear.
+4. `in-force` is written when mosquitto has loaded a change, never before: `covey check` relies on it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from typing import TYPE_CHECKING
 from covey.adapters.broker.mosquitto_configuration import substitute
 from covey.adapters.broker.mosquitto_passwords import draw_enrolment_password, share_enrolment, shared_enrolment
 from covey.adapters.files import replace_durably
-from covey.adapters.keys.key_file import private_folder, write_secret
+from covey.adapters.keys.key_file import private_folder, read_secret
+from covey.adapters.keys.wrapped_file import unwrapped, write_wrapped
+from covey.errors import DecryptionError
 from covey.limits.relay import FORMER_RELAY_NAMES
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from covey.adapters.keys.storage_key import StorageKey
 
 SERVED_FOLDER = "broker"
+_SERVER = "server.pem"
+_MAXIMUM_PEM_BYTES = 64 * 1024
 _RENEWED_BEFORE = timedelta(days=30)
 
 
@@ -52,7 +58,7 @@ class ServedFolder:
     @property
     def certificate_file(self) -> Path:
         """What proves the relay to devices, with its key."""
-        return self.path / "server.pem"
+        return self.path / _SERVER
 
     @property
     def configuration(self) -> Path:
@@ -96,11 +102,26 @@ class ServedFolder:
 
         private_folder(self.path)
         authority = fleet_ca().create(self.path / "ca", storage_key)
-        kept = self.certificate_file.read_bytes() if self.certificate_file.exists() else b""
+        kept = self.server_pem(storage_key)
         if kept and authority.vouches_for(kept, names, _RENEWED_BEFORE):
             return False
-        write_secret(self.certificate_file, authority.mint_server(names).encode())
+        write_wrapped(self.certificate_file, authority.mint_server(names).encode(), storage_key, _SERVER)
         return True
+
+    def server_pem(self, storage_key: StorageKey) -> bytes:
+        """Return the relay's key and certificate; nothing where there is none, or a disk has damaged it."""
+        if not self.certificate_file.exists():
+            return b""
+        raw = read_secret(self.certificate_file, 2 * _MAXIMUM_PEM_BYTES)
+        try:
+            return unwrapped(raw, storage_key, _SERVER)
+        except DecryptionError:
+            return b""
+
+    def started_with(self, certificate: str) -> bytes:
+        """Return what mosquitto is started with; `certificate` is where it finds the key and certificate."""
+        places = {"certfile": certificate, "keyfile": certificate}
+        return substitute(self.configuration.read_text(), places).encode()
 
     def names(self) -> list[str]:
         """Return the names that a person gave, the one that devices are told first; none where nobody did."""

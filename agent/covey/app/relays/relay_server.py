@@ -24,7 +24,7 @@ from covey.adapters.broker.mosquitto_passwords import (
     remove_device,
     share_enrolment,
 )
-from covey.adapters.broker.mosquitto_process import MosquittoProcess, find_mosquitto
+from covey.adapters.broker.mosquitto_process import MemoryFile, MosquittoProcess, find_mosquitto
 from covey.adapters.journal import report
 from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.lan.relay_search import RelayAnnouncer
@@ -75,10 +75,13 @@ def serve_relay(folder: StateFolder) -> None:
             hint=hint_for("covey-relay", "systemctl status {unit}", "stop that process first"),
         )
     try:
+        if not place.server_pem(storage_key):
+            renew_certificate(folder, place, storage_key)
         with stop_signals() as stopping, _announced(folder, place):
             _serve_with_restarts(folder, place, storage_key, program, supervisor, stopping)
         supervisor.stopping()
     finally:
+        storage_key.wipe()
         os.close(lock)
 
 
@@ -106,6 +109,8 @@ def _serve_with_restarts(
     stopping: Sequence[int],
 ) -> None:
     pause_s, came_up, ended_soon = _PAUSE_S_MIN, False, 0
+    certificate = MemoryFile(place.server_pem(storage_key))
+    configuration = MemoryFile(place.started_with(certificate.path))
     while not stopping:
         if ended_soon > 1 and place.forget_queue():
             report(
@@ -113,13 +118,15 @@ def _serve_with_restarts(
             )
         began, seen, is_up, ended = time.monotonic(), _stamps(place), False, True
         digest = place.digest()
-        mosquitto = MosquittoProcess(program, place.configuration)
+        certificate.fill(place.server_pem(storage_key))
+        configuration.fill(place.started_with(certificate.path))
+        mosquitto = MosquittoProcess(program, configuration, [certificate])
         try:
             mosquitto.wait_until_running()
             came_up = is_up = True
             place.note_in_force(digest)
             report("notice", f"serving the relay {folder.configuration.config().relay.url}")
-            ended = _look_after(folder, place, storage_key, mosquitto, supervisor, stopping, seen)
+            ended = _look_after(folder, place, storage_key, mosquitto, certificate, supervisor, stopping, seen)
         except TransientError as error:
             if not came_up:
                 raise
@@ -136,6 +143,7 @@ def _look_after(
     place: ServedFolder,
     storage_key: StorageKey,
     mosquitto: MosquittoProcess,
+    certificate: MemoryFile,
     supervisor: Systemd,
     stopping: Sequence[int],
     seen: Stamps,
@@ -161,6 +169,8 @@ def _look_after(
         stamps = _stamps(place)
         if stamps != seen:
             digest = place.digest()
+            if pem := place.server_pem(storage_key):  # a damaged one is made again within the hour
+                certificate.fill(pem)
             mosquitto.reload()
             place.note_in_force(digest)
             seen = stamps
