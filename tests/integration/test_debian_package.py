@@ -284,12 +284,27 @@ def test_systemd_opens_a_sealed_key_for_units_and_for_root_only(installed: Debia
         assert system.run("covey", "key", "fingerprint") == key
         system.run("systemctl", "start", "covey")
         assert system.shown("covey", "ActiveState", "SubState") == ["active", "running"]
+        _the_unit_of_the_tables_has_a_copy_of_the_vaults_keys_and_no_more(system, root)
 
         system.run("covey", "key", "seal", "none")
         assert not credential.exists(), "a credential that no longer opens would stop the unit"
         system.run("systemctl", "restart", "covey")
         assert system.shown("covey", "ActiveState", "SubState") == ["active", "running"]
         assert system.run(*_AS_AGENT, "key", "fingerprint") == key
+
+
+def _the_unit_of_the_tables_has_a_copy_of_the_vaults_keys_and_no_more(system: Booted, root: DebianRoot) -> None:
+    system.run("covey", "vault", "init")
+    units = root.path / "etc/systemd/system"
+    shutil.copy(Path(__file__).parents[2] / "agent/systemd/covey-tables.service", units)
+    drop_in = units / "covey-tables.service.d/looks.conf"
+    drop_in.parent.mkdir()
+    looks = "grep --quiet vault_id $RUNTIME_DIRECTORY/vault.key && test ! -e /var/lib/covey/identity.key"
+    drop_in.write_text(f"[Service]\nType=oneshot\nRestart=no\nExecStart=\nExecStart=/bin/sh -c '{looks}'\n")
+    system.run("systemctl", "daemon-reload")
+    system.run("systemctl", "start", "covey-tables")
+    assert system.shown("covey-tables", "Result") == ["success"]
+    system.run("test", "!", "-e", "/run/covey-tables")  # the copy is gone with the unit
 
 
 def _nothing_fails_before_there_is_a_device(system: Booted) -> None:
