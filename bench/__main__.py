@@ -39,6 +39,7 @@ _BY_SUBJECT = {
         "orders": "seconds from covey order run to its result, against request and response with paho",
         "fanout": "seconds until 1,000 members have executed and reported one order, against paho",
         "plan": "seconds from covey order run --fleet to the last of 1,000 results, in ten groups",
+        "hundred_thousand": "an order, a bad release and a lost laptop in 127 groups of 800 devices: counts, seconds",
         "releases": "seconds to begin, continue and look at a release in 127 groups of 100 devices; memory",
         "page": "the fleet's page with 10,000 and 100,000 devices in Chromium: first paint, live, bytes, memory",
     },

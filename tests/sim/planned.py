@@ -47,8 +47,9 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import read_operation
 from covey.core.history.orders import CommandOrder, OperatorChange
 from covey.core.history.releases import ReleaseChange, ReleaseState
-from covey.core.ids import DeviceKey
+from covey.core.ids import DeviceKey, Place
 from covey.core.orders.selector import EVERYBODY
+from covey.core.wire.message import read_message
 from covey.core.wire.topics import inbox_topic
 from covey.errors import LocalError
 from tests.fleet import Device
@@ -70,6 +71,7 @@ _PATIENCE_US = 300_000_000
 _HOSTILE = 1_000
 """Numbers from here on are of commands that only the hostile member has given."""
 _LOOK_EVERY = 4
+_LOOKED_AT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,12 +258,12 @@ class PlannedWorld:
         return not self._open() and not any(self._waits(each) for each in self.devices)
 
     def _waits(self, device: Unlucky) -> bool:
-        here = {each.key for each in self.devices}
-        return any(
-            device.store.outbox.queued(recipient, 0, 1, 1)  # type: ignore[arg-type]
-            for recipient in device.store.outbox.recipients()
-            if recipient in here
-        )
+        """Say whether something waits for a device that can take it: one that is listed, and will not come, cannot."""
+        for each in self.devices:
+            queued = device.store.outbox.queued(each.key, Place(0), _LOOKED_AT, _LOOKED_AT * 65_536)
+            if any(each.node.groups.is_in(read_message(raw, verify=False).group_id) for _, raw in queued):
+                return True
+        return False
 
     def _open(self) -> list[str]:
         """Return what is under way, as the device that looks after things sees it."""

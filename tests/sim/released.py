@@ -284,17 +284,22 @@ def _begin_as_members(operator: Pump, names: list[str], folder: Path, group: Gro
     secret = operator.node.membership.groups.secret(group.group_id)
     assert secret is not None
     template = _template(operator, folder, group, secret, [operation for operation, _ in words])
-    for name, (operation, incarnation) in zip(names, words, strict=True):
-        path = folder / name
-        shutil.copy(template, path)
-        with closing(sqlite3.connect(path)) as state, state:
-            state.execute("UPDATE device SET incarnation = ?", (incarnation,))
-            wrapped = StorageKey.of(identity(name)).wrap(secret, *place_of_secret(group.group_id, group.epoch_id))
-            state.execute("UPDATE epoch_secret SET secret = ?", (wrapped,))
-            since = ObeyedSince(operation.id, operation.height, incarnation)
-            row = (group.group_id, since.operation, since.height, since.incarnation)
-            state.execute("INSERT INTO obeyed_group VALUES (?, ?, ?, ?)", row)
+    for name, (operation, _) in zip(names, words, strict=True):
+        shutil.copy(template, folder / name)
+        become_member(folder / name, name, group, secret, operation)
     operator.restart()
+
+
+def become_member(path: Path, name: str, group: GroupManifest, secret: bytes, operation: Operation) -> None:
+    """Have a copy of what a group's members have in common be the state of one, which obeys since its own operation."""
+    incarnation = operation.log.incarnation
+    with closing(sqlite3.connect(path)) as state, state:
+        state.execute("UPDATE device SET incarnation = ?", (incarnation,))
+        wrapped = StorageKey.of(identity(name)).wrap(secret, *place_of_secret(group.group_id, group.epoch_id))
+        state.execute("UPDATE epoch_secret SET secret = ?", (wrapped,))
+        since = ObeyedSince(operation.id, operation.height, incarnation)
+        row = (group.group_id, since.operation, since.height, since.incarnation)
+        state.execute("INSERT INTO obeyed_group VALUES (?, ?, ?, ?)", row)
 
 
 def _template(
