@@ -119,24 +119,24 @@ def _begin_broker(operators: frozenset[DeviceKey]) -> None:
     patch("covey.core.group.manifest.REMEMBERED_MANIFEST_BYTES", MAXIMUM_MANIFEST_BYTES).start()
 
 
-def _add_group(told: _Group) -> None:
+def _add_group(shared: _Group) -> None:
     """Make the state that the devices of a group have in common."""
-    manifests = [read_manifest(each) for each in told.manifests]
-    operations = [read_operation(each, verify=False) for each in told.operations]
+    manifests = [read_manifest(each) for each in shared.manifests]
+    operations = [read_operation(each, verify=False) for each in shared.operations]
     last = manifests[-1]
     with TemporaryDirectory(dir=_place()) as folder:
         device = Device("template", Path(folder))
         with device.store.transaction():
             for each in manifests:
                 device.store.groups.save_manifest(each.group_id, each.hash, each.version, each.raw, 0)
-            device.store.groups.save_secret(last.group_id, last.epoch_id, told.secret, 0)
+            device.store.groups.save_secret(last.group_id, last.epoch_id, shared.secret, 0)
             for operation in operations:
                 device.store.operations.add(operation, last.version, 0)
         device.stop()
         template = device.path.read_bytes()
     by_author = {each.author: each for each in operations}
-    words = {name: by_author[identity(name).signing_public] for name in told.members}
-    _sites[last.group_id] = _Site(last, told.secret, words, template, TemporaryDirectory(dir=_place()))
+    words = {name: by_author[identity(name).signing_public] for name in shared.members}
+    _sites[last.group_id] = _Site(last, shared.secret, words, template, TemporaryDirectory(dir=_place()))
 
 
 def _place() -> Path | None:
@@ -233,7 +233,7 @@ class _Network:
         self.offered: dict[GroupId, dict[str, str]] = {}
         self.names: dict[DeviceKey, tuple[GroupId, str]] = {}
         laptop, number = self.own[0], 0
-        told = []
+        added = []
         asleep: list[DeviceKey] = []
         for place, group_id in enumerate(fleet.groups):
             names = tuple(f"{place} {each}" for each in range(len(fleet.devices[group_id])))
@@ -245,8 +245,8 @@ class _Network:
                     self._devices[inbox_topic(key)] = group_id, name
                 else:
                     asleep.append(key)
-            told.append(self._of_group[group_id].submit(_add_group, _told(laptop, group_id, names)))
-        for each in told:
+            added.append(self._of_group[group_id].submit(_add_group, _shared_by(laptop, group_id, names)))
+        for each in added:
             each.result()
         for own in self.own:  # which have heard of that
             now_us = own.now().wall_us
@@ -309,7 +309,7 @@ class _Network:
             self.offered.setdefault(group_id, {})[name] = bad if is_bad else version
 
 
-def _told(laptop: Opened, group_id: GroupId, names: tuple[str, ...]) -> _Group:
+def _shared_by(laptop: Opened, group_id: GroupId, names: tuple[str, ...]) -> _Group:
     groups, operations = laptop.store.groups, laptop.store.operations
     secret = groups.secret(group_id, laptop.node.groups.group(group_id).epoch_id)
     assert secret is not None
