@@ -45,6 +45,7 @@ def test_a_device_without_operators_and_own_devices_is_read() -> None:
     assert open_recovery(plain.sealed(_WORDS), _typed()) == plain
 
 
+@pytest.mark.slow
 def test_another_passphrase_or_any_changed_byte_is_refused() -> None:
     raw = _recovery().sealed(_WORDS)
     with pytest.raises(ConfigurationError, match="passphrase is wrong"):

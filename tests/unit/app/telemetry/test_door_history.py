@@ -47,6 +47,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Site]:
         yield _Site(tmp_path, house, url, web.url)
 
 
+@pytest.mark.slow
 def test_hours_of_an_outage_are_whole_after_a_kill_at_each_step(site: _Site, monkeypatch: pytest.MonkeyPatch) -> None:
     killed_at = 0
     while True:
