@@ -267,12 +267,17 @@ def test_a_relay_that_is_served_gets_its_next_certificate_and_nobody_loses_it(
 def test_a_relay_whose_key_a_disk_damaged_gets_another_at_its_start(machine: Callable[[str], Machine]) -> None:
     hub = Hub(machine)
     place = ServedFolder(hub.device.state / "broker")
-    hub.server.end()
-    damaged = place.certificate_file.read_bytes()[:200]
-    place.certificate_file.write_bytes(damaged)
+    os.kill(hub.server.pid, signal.SIGSTOP)  # so that it looks when mosquitto has ended
+    place.certificate_file.write_bytes(place.certificate_file.read_bytes()[:200])
     assert place.server_pem(hub.storage_key) == b""
-    hub.server.start("relay", "serve")
+    hub.mosquitto.kill()
+    os.kill(hub.server.pid, signal.SIGCONT)
     wait_until(lambda: hub.log.count("serving the relay") == 2, "it is served again")
+    assert b"PRIVATE KEY" in place.server_pem(hub.storage_key)
+    place.certificate_file.unlink()
+    hub.server.end()
+    hub.server.start("relay", "serve")
+    wait_until(lambda: hub.log.count("serving the relay") == 3, "it is served again")
     assert b"PRIVATE KEY" in place.server_pem(hub.storage_key)
     assert hub.finding("served_relay") == "ok"
 

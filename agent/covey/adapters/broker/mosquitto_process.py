@@ -49,7 +49,7 @@ def find_mosquitto() -> Path:
 
 
 class MemoryFile:
-    """A file that is in memory alone, for this process and those that inherit it."""
+    """A file that is in memory alone, for this process and those that inherit it, as long as any of them runs."""
 
     def __init__(self, content: bytes) -> None:
         self.descriptor = os.memfd_create("covey", os.MFD_CLOEXEC)
@@ -65,10 +65,6 @@ class MemoryFile:
         """Replace the content; nobody reads it at that moment."""
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, content, 0)
-
-    def close(self) -> None:
-        """Free the memory once no process has it any more."""
-        os.close(self.descriptor)
 
 
 class MosquittoProcess:

@@ -75,8 +75,6 @@ def serve_relay(folder: StateFolder) -> None:
             hint=hint_for("covey-relay", "systemctl status {unit}", "stop that process first"),
         )
     try:
-        if not place.server_pem(storage_key):
-            renew_certificate(folder, place, storage_key)
         with stop_signals() as stopping, _announced(folder, place):
             _serve_with_restarts(folder, place, storage_key, program, supervisor, stopping)
         supervisor.stopping()
@@ -116,6 +114,8 @@ def _serve_with_restarts(
             report(
                 "warning", "mosquitto stopped twice right after its start; its saved sessions and queues were deleted"
             )
+        if not place.server_pem(storage_key):  # missing, or a disk has damaged it
+            renew_certificate(folder, place, storage_key)
         began, seen, is_up, ended = time.monotonic(), _stamps(place), False, True
         digest = place.digest()
         certificate.fill(place.server_pem(storage_key))
