@@ -131,6 +131,7 @@ def test_a_wrong_passphrase_leaves_nothing(tmp_path: Path, hub: Here, password: 
     assert (ended.code, "not a recovery file" in ended.stderr, state.exists()) == (78, True, False), ended
 
 
+@pytest.mark.slow
 def test_an_adoption_that_a_power_cut_ended_is_repeated(tmp_path: Path, hub: Here, password: str) -> None:
     state = _adopt(tmp_path, hub, password)
     for name in ("identity.key", "identity.key.copy"):  # which is written last
