@@ -15,6 +15,7 @@
    `forwarding`. One that does not wake in time is gone.
 10. Lines may come and go (`udp_lines`). Lines whose board is no member are not logged, their rows in the store go with
     them, and only one of them may identify itself in a second.
+11. What a board calls an alarm goes ahead of other messages, within the bounds of `forwarding`.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ class Bridge:
         orders: what operators want of boards; None: nobody is obeyed here.
         firmware: what boards are to run, where an installer brings any.
         coming: lines that come and go, where boards may speak over a network.
+        urgent: called in the transaction that queues a board's alarm.
     """
 
     def __init__(
@@ -127,6 +129,7 @@ class Bridge:
         orders: BoardOperators | None = None,
         firmware: BoardUpdates | None = None,
         coming: ComingLines | None = None,
+        urgent: Callable[[Now], None] = lambda _now: None,
     ) -> None:
         self._lines = [Line(link) for link in links]
         self._store = store
@@ -135,6 +138,7 @@ class Bridge:
         self._orders = orders
         self._firmware = firmware
         self._coming = coming
+        self._urgent = urgent
         self._stranger_at_us = 0
         self._unnamed = UnnamedBoards(store)
         self._started = False
@@ -277,8 +281,8 @@ class Bridge:
             self._warn_once(line, node, "sent a message before it identified itself")
         elif kind == line_orders.SLEEP:
             self._take_sleep(line, fields[0], now)
-        elif kind == messages.CARRY:
-            return self._carry(line, line.board, *fields, node=node, now=now)
+        elif kind in (messages.CARRY, line_orders.ALARM):
+            return self._carry(line, line.board, *fields, is_alarm=kind == line_orders.ALARM, node=node, now=now)
         elif kind == line_orders.RESULT and self._orders is not None:
             line.order_at_us = self._look_at_us = 0
             body, signature = fields
@@ -351,11 +355,13 @@ class Bridge:
             self._note_down(line, now)
 
     def _carry(
-        self, line: Line, board: AttachedBoard, recipient: DeviceKey, envelope: bytes, *, node: Node, now: Now
-    ) -> bool:
+        self, line: Line, board: AttachedBoard, recipient: DeviceKey, envelope: bytes, *, is_alarm: bool, node: Node,
+        now: Now,
+    ) -> bool:  # fmt: skip
         try:
             with self._store.transaction():
-                node.forward(board.keys.signing_public, recipient, envelope, now)
+                if node.forward(board.keys.signing_public, recipient, envelope, now, is_alarm=is_alarm):
+                    self._urgent(now)
         except OutboxFullError as error:
             node.discard()
             self._warn_once(line, node, f"must wait: {error}")

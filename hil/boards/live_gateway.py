@@ -123,7 +123,7 @@ class LiveGateway:
             self.results.append(fields)
         elif kind == line_orders.PROGRESS:
             self._bring(*fields)
-        elif kind == messages.CARRY and self.identities:
+        elif kind in (messages.CARRY, line_orders.ALARM) and self.identities:
             answer = self.collector.receive(fields[1])
             if answer is not None and self.acknowledges:
                 self.kept.append(messages.to_line(messages.DELIVER, answer))

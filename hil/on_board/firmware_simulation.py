@@ -244,6 +244,7 @@ class Gateway:
         self.kept = []  # for the board, while it sleeps
         self.asleep = False
         self.wakings = 0  # that the board has spoken of
+        self.urgent = 0  # envelopes that it has called alarms
         self.away = False
 
     def turn(self, now_us):
@@ -287,6 +288,7 @@ class Gateway:
             self.troubles.append(message[1])
         elif self.identified and not self.deaf:
             assert message[1] == self.collector.identity.signing_public, "recipient"
+            self.urgent += message[0] == line_orders.ALARM
             self.waiting.append(message[2])
 
 
@@ -410,6 +412,7 @@ def alarmed():
     world.run(60)
     kinds = [kind for kind, _ in world.collector.alarms()]
     assert kinds == [1] * world.board.counters["alarms"], "whole"
+    assert world.gateway.urgent == len(kinds), "and marked"
     print("alarmed", len(kinds), world.board.outbox.thinned, "".join(["%02x" % byte for byte in world.hash[:8]]))  # noqa: UP031
 
 

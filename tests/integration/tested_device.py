@@ -275,7 +275,7 @@ def _acknowledges_frames_early() -> None:
 
     def storing(self: Any, node: Any, now: Any) -> Any:
         while kept and time.monotonic() > kept[0][0]:
-            carry(self, *kept.pop(0)[1], node=node, now=now)
+            carry(self, *kept.pop(0)[1], is_alarm=False, node=node, now=now)
         return turn(self, node, now)
 
     bridge.Bridge._carry = keeping  # type: ignore[method-assign, assignment]

@@ -227,8 +227,12 @@ class Node:
             self._queue.queue(key, MessageType.BLOB, group_id, content, now, lifetime_us=lifetime_us)
         return len(recipients)
 
-    def forward(self, board: DeviceKey, recipient: DeviceKey, envelope: bytes, now: Now) -> None:
-        """Queue an envelope of a board that hangs on this device (`forwarding.py`).
+    def forward(
+        self, board: DeviceKey, recipient: DeviceKey, envelope: bytes, now: Now, *, is_alarm: bool = False
+    ) -> bool:
+        """Queue an envelope of a board that hangs on this device (`forwarding.py`), which the board may call an alarm.
+
+        Return whether it goes as one (rule 6).
 
         Raises:
             LocalError: not for that recipient.
@@ -237,10 +241,13 @@ class Node:
         group = check_forward(self.groups, board, recipient, envelope)
         if recipient != self.identity.signing_public:
             body = Forward(recipient, envelope).to_wire()
-            self._queue.queue_telemetry(recipient, MessageType.FORWARD, group.group_id, body, now)
+            is_alarm = is_alarm and self.routes.takes_alarm(board, len(body), self._records.outbox, now)
+            kind = MessageType.FORWARD
+            self._queue.queue_telemetry(recipient, kind, group.group_id, body, now, is_alarm=is_alarm)
         elif not self._receiver.receive_from(recipient, envelope, now):
             raise OutboxFullError("the outbox has no room for a board's message")
         self._records.counters.count("forwarded_envelopes")
+        return is_alarm
 
     def hand_to_boards(self, now: Now) -> None:
         """Put what there is for boards that hang on this device into `routes` (`take`): no relay is needed for it.

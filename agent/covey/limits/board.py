@@ -16,6 +16,18 @@ BOARD_ENVELOPES_WAITING = 64
 MAXIMUM_BOARD_NUMBERS = 32
 """Numbers in one report of a board: what a person reads, and what its row in the store holds."""
 
+BOARD_ALARMS_SAVED = 24
+"""Alarms of one board that its gateway sends at once ahead of other messages: as many as one series of its own may
+raise and end within an hour (`ALARMS_PER_HOUR`)."""
+
+BOARD_ALARM_SECONDS = 150
+"""How soon it sends another one so: 24 in an hour. A board is hostile perhaps, and each of them may cost its gateway a
+window of a metered link."""
+
+BOARD_ALARM_SHARE = 2
+"""The part of the outbox's room for alarms that those of boards may use, as nobody drops them: all else is left for the
+gateway's own."""
+
 MAXIMUM_SOFTWARE_BYTES = 64
 """A board's own name of its software in UTF-8: a name and a version."""
 

@@ -439,7 +439,8 @@ class Core:
             envelope = messages.seal(message, noise_public, nacl.randombytes(32), nacl.randombytes(24))
         carry = [None, entry]
         carries = self._carries + [carry]  # room for that first: what goes has to be known to go
-        carry[0] = self.reporting.say(messages.CARRY, signing_public, envelope)
+        is_urgent = entry is not None and entry.keep == 2 and not entry.times  # what goes again waits for its turn
+        carry[0] = self.reporting.say(8 if is_urgent else messages.CARRY, signing_public, envelope)  # ALARM of `line_orders`
         if carry[0] is None:
             self._carry_at_us = now_us + _WAIT_US
         else:

@@ -4,7 +4,7 @@
    gets an envelope of its own each time that it goes.
 2. New messages go in order and at once: the gateway has a disk, and is where a long absence of the relay is waited out.
    What the gateway took and lost goes again, one message for each retry time (section 18).
-   Alarms leave first.
+   Alarms leave first, and overtake at the gateway, too: that one has arrived says nothing of what was sent before it.
 3. Beyond `bytes_max` the oldest goes. What the gateway never took is thinned (`thinning.py`), or is lost, and a LOSS
    record says so as soon as it can be sent. What the gateway took is waited for: it is lost if acknowledgements still
    leave it out `_MISSING_US` later.
@@ -95,7 +95,7 @@ class Outbox:
         self._lost = []  # never to come, and no record says so yet
         self._entrusted = []  # only the gateway has them
         self._missing_since_us = None
-        self._top = 0  # the highest link sequence that an acknowledgement has named
+        self._top = 0  # the highest link sequence that an acknowledgement has freed, alarms apart
         self._retry_us = _RETRY_US
         self._retry_at_us = None
 
@@ -229,10 +229,11 @@ class Outbox:
     def receive_acknowledgement(self, upto, ranges, now_us):
         """Free what the collector has; return the ranges that a RESUME should name (section 7)."""
         covered = [(1, upto)] + ranges
-        self._top = max(self._top, covered[-1][1])
         freed = False
         for entry in self.entries[:]:
             if not without([(entry.link_seq, entry.link_seq)], covered):
+                if entry.keep < 2:
+                    self._top = max(self._top, entry.link_seq)
                 self._forget(entry)
                 freed = True
         if freed or not self.entries:
@@ -248,7 +249,7 @@ class Outbox:
     def _look_for_missing(self, ranges, now_us):
         """Rule 3: what was left to the gateway arrives, or is lost."""
         self._entrusted = without(self._entrusted, ranges)
-        missing = without(self._entrusted, [(ranges[-1][1] + 1, 1 << 62)])
+        missing = without(self._entrusted, [(self._top + 1, 1 << 62)])
         if not missing:
             self._missing_since_us = None
         elif self._missing_since_us is None:

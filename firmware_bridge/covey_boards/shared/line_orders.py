@@ -14,12 +14,13 @@ except ImportError:
     from messages import from_line as _from_line
 
 OPERATORS_FILE = "operators.cbor"  # whom enrolment pinned, as it came over the line; `core` writes it
-RESULT, PROGRESS, SLEEP = 5, 6, 7  # from the board
+RESULT, PROGRESS, SLEEP, ALARM = 5, 6, 7, 8  # from the board; `core` knows ALARM by its number
 OPERATORS, ORDER, FIRMWARE, PART = 20, 21, 22, 23  # from the gateway; `core` knows them by their numbers
 
 _SHAPES = {
     IDENTIFY: (32, 32, 64, 32, str),  # signing key, noise key, proof, whom it is enrolled for or zeros, software
     CARRY: (32, bytes),  # recipient's signing key, envelope
+    ALARM: (32, bytes),  # the same, of alarms that no gateway has yet
     REPORT: (list,),  # [[name, number], ...]
     TROUBLE: (str,),  # what went wrong, for people
     RESULT: (bytes, 64),  # what became of an order, and the board's signature of that

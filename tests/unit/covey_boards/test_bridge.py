@@ -10,13 +10,14 @@ import pytest
 
 from covey.core.group.manifest import GroupManifest
 from covey.core.ids import EpochId, Incarnation
+from covey.core.link.queued import MessageClass
 from covey.core.now import Now
 from covey.core.vault.landing import LandingPlan
 from covey.errors import DiskFullError, OutboxFullError
-from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_TROUBLE_BYTES
+from covey.limits.board import BOARD_ALARMS_SAVED, MAXIMUM_BOARD_NUMBERS, MAXIMUM_TROUBLE_BYTES
 from covey.ports import SerialDown
 from covey_boards.bridge import Bridge, read_report
-from covey_boards.shared import link_machine, messages
+from covey_boards.shared import line_orders, link_machine, messages
 from tests.board import Board, BoardOnLine, MemoryLine, enrol
 from tests.fleet import Device, carry, found
 
@@ -136,6 +137,21 @@ def test_a_reading_goes_the_whole_way_and_its_acknowledgement_back(gateway: Gate
     assert gateway.device.store.counters.values()["forwarded_envelopes"] == 5
 
 
+def test_what_a_board_calls_an_alarm_goes_as_one_and_asks_for_a_connection(gateway: Gateway) -> None:
+    urgent: list[int] = []
+    gateway.bridge._urgent = lambda now: urgent.append(now.wall_us)
+    gateway.enrol()
+    assert gateway.board.collector is not None
+    gateway.board.measure(b"batch")
+    for number in range(BOARD_ALARMS_SAVED + 2):
+        envelope = gateway.board.message(gateway.board.collector, gateway.group_id, body=b"alarm %d" % number)
+        gateway.board.say(line_orders.ALARM, gateway.board.collector.signing_public, envelope)
+        gateway.run(0.1)
+    waiting = gateway.device.store.outbox.waiting(gateway.collector.key, 100)
+    assert [row[1] for row in waiting].count(MessageClass.ALARM) == BOARD_ALARMS_SAVED == len(urgent)
+    assert [row[1] for row in waiting].count(MessageClass.TELEMETRY) == 3, "the batch, and alarms beyond the bound"
+
+
 def test_the_board_hears_of_a_carry_after_the_commit_and_not_before(gateway: Gateway) -> None:
     """A crash between the two loses nothing: the board tells again."""
     gateway.enrol()
@@ -204,7 +220,7 @@ def test_a_disk_that_refuses_holds_the_message_until_it_takes_writes_again(gatew
 def test_no_room_is_busy_on_the_line_and_nothing_is_lost(gateway: Gateway) -> None:
     gateway.enrol()
 
-    def full(*_: object) -> None:
+    def full(*_: object, **_named: object) -> None:
         raise OutboxFullError("the outbox is full")
 
     with pytest.MonkeyPatch.context() as patch:

@@ -21,6 +21,8 @@ _KEY, _GROUP, _ENVELOPE, _SIGNATURE = (
 _MESSAGES: list[tuple[str, bytes, str | None]] = [
     ("IDENTIFY", cbor([1, _KEY, _GROUP, _SIGNATURE, bytes(32), "covey-board 0.2.0"]), None),
     ("CARRY", cbor([2, _KEY, _ENVELOPE]), None),
+    ("ALARM", cbor([8, _KEY, _ENVELOPE]), None),
+    ("ALARM with a number", cbor([8, _KEY, _ENVELOPE, 1]), "malformed"),
     ("REPORT", cbor([3, [["readings", 7]]]), None),
     ("TROUBLE", cbor([4, "covey.json: what of intervall?"]), None),
     ("RESULT", cbor([5, b"result", _SIGNATURE]), None),

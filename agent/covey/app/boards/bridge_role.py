@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from covey.adapters.journal import report
 from covey.app.device.addresses import host_and_port
 from covey.app.device.pins import somebody_is_pinned
+from covey.app.loop.link_windows import ask_for_window
 from covey.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from covey.app.device.device import Device
     from covey.app.loop.runtime import AgentRole
+    from covey.core.now import Now
     from covey_boards.bridge import Bridge
 
 
@@ -37,6 +39,9 @@ def bridge_role(device: Device, ports: Sequence[str], udp_listen: str = "") -> B
     from covey_boards.bridge import Bridge
     from covey_boards.updates import BoardUpdates
 
+    def urgent(now: Now) -> None:
+        ask_for_window(device.store, now)
+
     links = [SerialPortLink(port, device.config.bridge.baud) for port in ports]
     orders = None
     if somebody_is_pinned(device):
@@ -49,4 +54,4 @@ def bridge_role(device: Device, ports: Sequence[str], udp_listen: str = "") -> B
         from covey_boards.udp_socket import UdpSocket
 
         coming = UdpSocket(*host_and_port(udp_listen, "bridge.udp_listen"))
-    return Bridge(links, device.store, device.clock.synchronised, report, orders, updates, coming)
+    return Bridge(links, device.store, device.clock.synchronised, report, orders, updates, coming, urgent)

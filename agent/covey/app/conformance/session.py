@@ -38,6 +38,7 @@ from covey.core.wire.topics import inbox_topic, is_rendezvous, rendezvous_topic
 from covey.errors import RemoteError
 from covey.limits.board import MAXIMUM_BOARD_MESSAGE_BYTES
 from covey.limits.pairing import INVITE_US
+from covey_boards.shared.line_orders import ALARM
 from covey_boards.shared.messages import CARRY, DELIVER
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ class DeviceTest:
         """Judge what a board hands to its gateway, and forward that to the peer, as the companion."""
         taken, self._lines_read = line.received[self._lines_read :], len(line.received)
         for _, fields in taken:
-            if self.role != "board" or fields[0] != CARRY or self.seen.device is None:
+            if self.role != "board" or fields[0] not in (CARRY, ALARM) or self.seen.device is None:
                 continue
             _, recipient, envelope = fields
             assert isinstance(recipient, bytes)

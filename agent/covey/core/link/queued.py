@@ -132,6 +132,7 @@ class TakenBack:
     message: bytes
     lifetime_us: int | None
     whole: bool = False
+    is_alarm: bool = False
 
 
 class Imprint(NamedTuple):

@@ -44,6 +44,11 @@ class TokenBucket:
         """Return when there is a token, in monotonic microseconds; a time that is over where there is one."""
         return self._at_us + max(0, -((self._level - 1_000_000) // self._per_second))
 
+    def holds(self, tokens: int, now_us: int) -> bool:
+        """Say whether there are so many tokens."""
+        self._refill(now_us)
+        return self._level >= tokens * 1_000_000
+
     def is_full(self, now_us: int) -> bool:
         """Say whether nothing was taken lately."""
         self._refill(now_us)

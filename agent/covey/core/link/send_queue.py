@@ -104,8 +104,11 @@ class SendQueue:
         *,
         beyond: bool = False,
         lifetime_us: int | None = None,
+        is_alarm: bool = False,
     ) -> Place:
         """Queue a message, perhaps `beyond` the outbox's limit; return its place. `batches` are in its body.
+
+        Batches of this device say whether they are alarms; of an envelope of a board the caller knows.
 
         Without a lifetime it waits until it is acknowledged. A batch has the one of all telemetry.
 
@@ -124,7 +127,7 @@ class SendQueue:
             0 if kind is MessageType.TELEMETRY else now.wall_us,  # its batch says when
             body,
         )
-        message_class = _class_of(kind, body)
+        message_class = MessageClass.ALARM if is_alarm else _class_of(kind, body)
         if message_class is MessageClass.ALARM:
             batches = replace(batches, window_us=None, whole=True)
         place = self._records.outbox.queue(
@@ -161,8 +164,10 @@ class SendQueue:
         body: bytes,
         now: Now,
         batches: Batches = NO_BATCHES,
+        *,
+        is_alarm: bool = False,
     ) -> None:
-        """Queue a message of telemetry.
+        """Queue a message of telemetry; see `queue` for `is_alarm`.
 
         Where the outbox is full, old batches become summaries (`thinning.py`); where that does not suffice, the oldest
         telemetry goes that is not whole, and a signed record says so.
@@ -173,7 +178,7 @@ class SendQueue:
         size = len(body) + MESSAGE_OVERHEAD_BYTES
         self._thin(recipient, size, now)
         dropped = self._records.outbox.make_room(recipient, size)
-        self.queue(recipient, kind, group_id, body, now, batches)
+        self.queue(recipient, kind, group_id, body, now, batches, is_alarm=is_alarm)
         if dropped:
             self._lost(recipient, dropped, now)
 
@@ -304,6 +309,7 @@ class SendQueue:
             replace(batches_of(message), whole=taken.whole),
             beyond=True,
             lifetime_us=taken.lifetime_us,
+            is_alarm=taken.is_alarm,
         )
 
     def repeat(self, recipient: DeviceKey, taken: TakenBack, now: Now) -> None:

@@ -16,7 +16,11 @@ for nothing in it and cannot open it. Rules:
        while that board is not on its line, or as many wait for it.
     5. This device's own messages for a board on its line go down the line when the board is there and awake, and need
        no relay: to such a board the line is what relays are to others.
-    6. A board follows no manifests, and accepts messages only from its collector: acknowledgements, and blobs sent to
+    6. What a board calls an alarm goes to its recipient as the gateway's own alarms do: ahead of other messages, and
+       neither dropped nor thinned. The gateway cannot read it, so each board has `BOARD_ALARMS_SAVED` of them, and
+       another one each `BOARD_ALARM_SECONDS`; they may use a share of the outbox's room for alarms. What exceeds that
+       is an ordinary message.
+    7. A board follows no manifests, and accepts messages only from its collector: acknowledgements, and blobs sent to
        it by name, which wait at the collector like for any other recipient until the board acknowledges them.
 """
 
@@ -29,14 +33,25 @@ from typing import TYPE_CHECKING
 from covey.core.crypto import Identity
 from covey.core.group.manifest import COLLECTOR, GroupManifest, Member
 from covey.core.ids import KEY_BYTES, DeviceKey
+from covey.core.link.queued import MessageClass
+from covey.core.link.rates import TokenBucket
 from covey.core.membership.groups import Groups
 from covey.core.wire import cbor
 from covey.core.wire.message import Message, MessageType
 from covey.errors import LocalError, MalformedError, NotAMemberError
-from covey.limits.board import BOARD_ENVELOPES_WAITING, MAXIMUM_BOARD_MESSAGE_BYTES
+from covey.limits.board import (
+    BOARD_ALARM_SECONDS,
+    BOARD_ALARM_SHARE,
+    BOARD_ALARMS_SAVED,
+    BOARD_ENVELOPES_WAITING,
+    MAXIMUM_BOARD_MESSAGE_BYTES,
+)
+from covey.limits.message import MESSAGE_OVERHEAD_BYTES
+from covey.limits.storage import OUTBOX_ALARM_SHARE
 
 if TYPE_CHECKING:
-    from covey.core.records.link import CarrierRecords
+    from covey.core.now import Now
+    from covey.core.records.link import CarrierRecords, OutboxRecords
 
 _OF_BOARDS = frozenset(
     {
@@ -90,6 +105,8 @@ class BoardRoutes:
         self._records = records
         self._repeated: dict[DeviceKey, DeviceKey] = {}
         self._waiting: deque[tuple[DeviceKey, Forward]] = deque(maxlen=BOARD_ENVELOPES_WAITING)
+        self._alarms: dict[DeviceKey, TokenBucket] = {}
+        """Of each board of this device that has sent alarms: seconds that it has saved up (rule 6)."""
         self.on_line: frozenset[DeviceKey] = frozenset()
         """The boards that take what is handed down at the moment."""
 
@@ -104,6 +121,17 @@ class BoardRoutes:
         """Return the devices that an acknowledgement for a board goes to now."""
         carriers = {self._records.of(board), self._repeated.pop(board, None)}
         return {carrier for carrier in carriers if carrier is not None}
+
+    def takes_alarm(self, board: DeviceKey, size: int, outbox: OutboxRecords, now: Now) -> bool:
+        """Say whether what a board of ours calls an alarm may go as one, and count it if so (rule 6)."""
+        room = outbox.maximum_bytes // OUTBOX_ALARM_SHARE // BOARD_ALARM_SHARE
+        if outbox.bytes_by_class()[MessageClass.ALARM] + size + MESSAGE_OVERHEAD_BYTES > room:
+            return False
+        saved = self._alarms.setdefault(board, TokenBucket(1, BOARD_ALARMS_SAVED * BOARD_ALARM_SECONDS))
+        if not saved.holds(BOARD_ALARM_SECONDS, now.monotonic_us):
+            return False
+        saved.spend(BOARD_ALARM_SECONDS, now.monotonic_us)
+        return True
 
     def inbox(self, groups: Groups, own: Identity, device: DeviceKey) -> DeviceKey | None:
         """Return who takes what comes for a device: itself, or a board's gateway; None: nobody elsewhere."""
@@ -141,7 +169,7 @@ class BoardRoutes:
 
 
 def blob_recipients(group: GroupManifest, own: DeviceKey, to: DeviceKey | None) -> list[Member]:
-    """Return who a blob goes to: everybody else but boards, or the one named; a board only from a collector (rule 6).
+    """Return who a blob goes to: everybody else but boards, or the one named; a board only from a collector (rule 7).
 
     Raises:
         LocalError: not to that one.

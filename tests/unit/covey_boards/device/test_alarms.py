@@ -209,6 +209,21 @@ def test_an_alarm_leaves_at_once_with_nothing_else_in_its_batch() -> None:
     assert readings == 3 * world.sensor.count == world.board.counters["readings"], "each reading is in one batch"
 
 
+def test_an_alarm_that_goes_again_is_not_urgent() -> None:
+    """In an outage of the relay it would use up what its gateway grants."""
+    world = _world(37)
+    world.run(10)
+    world.gateway.away = True
+    world.sensor.celsius = -10
+    world.run(300, lambda: any(each.times > 1 for each in world.board.outbox.entries if each.keep == 2))
+    assert [each.times for each in world.board.outbox.entries if each.keep == 2] == [2]
+    assert world.gateway.urgent == 1
+    world.gateway.away = False
+    world.run(10)
+    world.settle(400)
+    assert [kind for kind, _ in _alarms_of(world)] == [Alarm.RAISED]
+
+
 def test_an_alarm_overtakes_a_backlog() -> None:
     world = _world(36, outbox_bytes=20_000)
     world.run(10)

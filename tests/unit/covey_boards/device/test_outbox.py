@@ -173,3 +173,21 @@ def test_a_lost_loss_record_keeps_its_numbers_lost() -> None:
     assert outbox.untaken() == [1, 15, 1, 14], "a restart takes the record along"
     outbox.taken(record, S)
     assert outbox.untaken() is None, "the gateway has it"
+
+
+def test_an_alarm_that_overtakes_shows_nothing_to_be_missing() -> None:
+    """Its gateway sends it ahead of what it took before; an ordinary message shows it."""
+    outbox = _outbox(300)
+    for _ in range(4):
+        outbox.add(bytes(100))
+        _take(outbox, 0)
+    outbox.add(bytes(100), keep=2)
+    _take(outbox, 0)
+    assert _held(outbox) == [3, 4, 5]
+    for now_us in (0, 2 * MISSING_US):
+        assert outbox.receive_acknowledgement(0, [(5, 5)], now_us) == []
+        assert outbox.due(now_us + RETRY_US - 1) is None or now_us, "nothing goes again sooner"
+    assert outbox.loss_to_write() == []
+    for now_us in (3 * MISSING_US, 4 * MISSING_US):
+        outbox.receive_acknowledgement(0, [(4, 5)], now_us)
+    assert outbox.loss_to_write() == [(1, 2)]

@@ -351,12 +351,13 @@ class Outbox:
 
     def take_back(self, recipient: DeviceKey, place: Place) -> TakenBack | None:
         key, _ = self._places(recipient, place, place)
-        query = "SELECT message, expires - (SELECT age FROM device), whole FROM outbox WHERE id = ?"
+        query = "SELECT message, expires - (SELECT age FROM device), whole, class FROM outbox WHERE id = ?"
         row = self._database.first(query, (key,))
         if row is None:
             return None
         self._drop(recipient, place, place)
-        return TakenBack(row[0], None if row[1] is None else max(0, row[1]), bool(row[2]))
+        lifetime_us = None if row[1] is None else max(0, row[1])
+        return TakenBack(row[0], lifetime_us, bool(row[2]), row[3] == MessageClass.ALARM)
 
     def _places(self, recipient: DeviceKey, first: int = 0, last: int = LAST_PLACE) -> tuple[int, int]:
         base = self._peer(recipient) << PLACE_BITS
