@@ -47,6 +47,8 @@ _PROMISES = {
     "Series rules",
     "Receipts",
     "Forwarding",
+    "Own devices",
+    "Pacing",
 }
 """What no list of the protocol numbers: a collector's, a relay's and a command's part, and every shared limit."""
 _FAILED = 1

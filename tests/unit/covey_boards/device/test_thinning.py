@@ -177,6 +177,7 @@ def _ledger(world: simulation.World) -> tuple[set[int], set[int], set[int]]:
     return set(_batches(world)), set(summarised), lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "hours"), [(51, 1), (52, 5), (53, 30)])
 def test_after_an_outage_each_reading_is_there_or_in_a_window(seed: int, hours: int) -> None:
     world = simulation.World(seed, **LONG)
@@ -295,6 +296,7 @@ def test_a_clock_that_is_no_longer_believed_begins_another_summary() -> None:
     assert [summary.clock.kind for _, summary in _summaries(world)] == [0, 1]
 
 
+@pytest.mark.slow
 def test_without_heap_for_it_the_oldest_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     world = simulation.World(57, **LONG)
     monkeypatch.setattr("gc.mem_free", lambda: 4_000, raising=False)
@@ -336,6 +338,7 @@ def test_a_heap_that_ends_while_it_thins_counts_nothing_twice(monkeypatch: pytes
     assert count == 13 * len(summarised), "readings of a minute"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory_bytes", [2_048, 0])
 def test_what_was_thinned_outlasts_a_deep_sleep(memory_bytes: int) -> None:
     settings = {"interval_us": 2 * MINUTE, "batch_us": 10 * MINUTE, "outbox_bytes": 1_000}
