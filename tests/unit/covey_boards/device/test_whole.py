@@ -86,6 +86,7 @@ def test_a_series_is_whole_after_an_outage_in_which_others_are_thinned(seed: int
     assert world.board.counters["readings"] == 2 * world.sensor.count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "hours"), [(83, 5), (84, 30)])
 def test_without_room_the_oldest_stay_and_refused_readings_are_reported(seed: int, hours: int) -> None:
     world = simulation.World(seed, rules=RULES, **LONG)
@@ -114,6 +115,7 @@ def test_without_room_the_oldest_stay_and_refused_readings_are_reported(seed: in
     assert count == world.sensor.count, "the other series is thinned meanwhile, and lacks nothing"
 
 
+@pytest.mark.slow
 def test_a_second_outage_is_another_loss() -> None:
     world = simulation.World(85, rules=RULES, **LONG)
     world.run(100)
@@ -157,6 +159,7 @@ def test_a_power_cut_tells_what_was_kept_as_lost(cut_after: float, hours: int) -
     assert 3 * (len(known) - 1) >= 2 * closed - 3, "two thirds of an outage are noted at least"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory_bytes", [4_096, 0])
 def test_what_is_kept_whole_outlasts_a_deep_sleep(memory_bytes: int) -> None:
     settings = {"interval_us": 2 * MINUTE, "batch_us": 10 * MINUTE, "outbox_bytes": 2_000, "batch_bytes": 320}
