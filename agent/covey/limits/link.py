@@ -82,7 +82,7 @@ RETRY_US_MIN = 1_000_000
 RETRY_US_INITIAL = 5_000_000
 """The wait before any round trip was measured: a collector answers only after landing."""
 
-RESTED_RETRY_US = 30_000_000
+RESTED_RETRY_US = 10_000_000
 """Longest retry time that outlasts the messages it grew with, where the measured one is shorter: an answer that takes
 so long is taken for the path, a longer one for an absence."""
 

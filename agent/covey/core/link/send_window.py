@@ -24,7 +24,8 @@ that would enable it. Rules (docs/protocol/core.md, "The link"):
     7. The retry time follows the measured round trip (RFC 6298: smoothed time plus four deviations), at least 1 s. An
        acknowledgement is one measurement, because a whole window of late ones would double the retry time each time.
        One that frees only messages sent more than once measures nothing, and keeps the retry time as it has grown
-       (Karn): the path may be that slow, and repetitions make it slower. What is known of the path outlasts the
+       (Karn): the path may be that slow, and repetitions make it slower. Nor does one that ends an absence: what was
+       tried meanwhile measures that. What is known of the path outlasts the
        window, and of what a retry time has grown by at most `RESTED_RETRY_US`: a device with a batch each minute over a
        path of six seconds would repeat each, for ever, because none is answered before its first retry.
     8. If more bulk messages wait than a window of live messages holds, telemetry queued from then on uses the live
@@ -375,7 +376,7 @@ class SendLink:
             if entry.sends == 1 and isinstance(state, Sent | Relayed) and state.at_us >= self._connected_at_us:
                 round_trip_us = now_us - state.at_us
             entry.follow(Event.ACKNOWLEDGED, _GONE)
-        if round_trip_us is not None:
+        if round_trip_us is not None and not self.retries:
             self.pace.measure(round_trip_us)
         self._resend_holes(now_us)
         if not freed:

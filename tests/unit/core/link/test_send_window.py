@@ -12,6 +12,7 @@ from covey.limits.link import (
     LINK_WINDOW_BYTES,
     LINK_WINDOW_MESSAGES,
     LINK_WINDOW_RESTART_MESSAGES,
+    RESTED_RETRY_US,
     RETRY_US_INITIAL,
     RETRY_US_MAX,
     RETRY_US_MIN,
@@ -251,6 +252,24 @@ def test_a_window_freed_after_an_absence_is_one_round_trip() -> None:
     deadline = queue.link.next_deadline()
     assert deadline is not None
     assert deadline - queue.now <= 1.2 * RETRY_US_MIN
+
+
+def test_what_is_tried_in_an_absence_measures_no_round_trip() -> None:
+    queue = Queue(1)
+    queue.send()
+    queue.wait(RETRY_US_INITIAL)
+    assert queue.send() == [1]
+    queue.add(Place(2))
+    queue.wait(3 * RETRY_US_INITIAL)
+    assert queue.send() == [2], "it was never tried before"
+    queue.now += 40 * SECOND
+    queue.acknowledge(SequenceSet(2))
+    queue.link.pace.rest()
+    queue.add(Place(3))
+    queue.send()
+    deadline = queue.link.next_deadline()
+    assert deadline is not None
+    assert deadline - queue.now <= RESTED_RETRY_US
 
 
 def test_windows_shorter_than_the_retry_time_repeat_what_was_lost() -> None:
