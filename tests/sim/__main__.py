@@ -59,7 +59,7 @@ def _run(first: int, count: int, jobs: int | None, kind: str) -> int:
     for outcome in run_seeds(range(first, first + count), jobs, kind):
         accepted += outcome.accepted
         expected = OPEN_SEEDS[kind].get(outcome.seed)
-        if expected is not None and outcome.violation == expected:
+        if expected is not None and (outcome.violation or "").startswith(expected):
             print(f"known, and open: {outcome}", flush=True)
         elif expected is not None and outcome.violation is None:
             failed += 1

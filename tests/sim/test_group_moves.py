@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from covey.app.orders.group_moves import has_yet_to_leave
 from covey.core.actions.results import CommandState
 from covey.core.history.orders import CommandOrder
 from covey.core.ids import GroupId, OperationId
@@ -78,6 +79,8 @@ class World(Site):
             self.remove_if_done()
             return
         group = self.ann.node.groups.group(self.away)
+        if has_yet_to_leave(self.ann.store, group, self.ben.key):
+            return
         if group.member(self.ben.key) is None:
             self.list_ben(group=self.away)
         body = CommandOrder(EVERYBODY, "move-group", {"group": self.away.hex()}, self.ann.rng(16))

@@ -32,6 +32,7 @@ from covey.errors import LocalError, UnknownGroupError, UsageError
 from covey.limits.group import MAXIMUM_MEMBERS
 
 if TYPE_CHECKING:
+    from covey.adapters.sqlite.store import SqliteStore
     from covey.app.device.device import Device
     from covey.core.actions.results import KeptResult, OrderResult
     from covey.core.history.operation import Operation
@@ -158,6 +159,8 @@ def _chosen(
     moving, staying = [], []
     for each in named:
         why = _objection(each, device.node.identity.signing_public, operators, obeying)
+        if not why and has_yet_to_leave(device.store, target, each.keys.signing_public):
+            why = "it has yet to say that it has left the new group"
         if why:
             staying.append(Staying(each.keys.signing_public.hex(), each.label, why))
         else:
@@ -187,6 +190,13 @@ def _objection(member: Member, own: DeviceKey, operators: Iterable[DeviceKey], o
     if COLLECTOR in member.capabilities:
         return "it is a collector"
     return "" if key in obeying else "it obeys no commands"
+
+
+def has_yet_to_leave(store: SqliteStore, group: GroupManifest, key: DeviceKey) -> bool:
+    """Say whether a removed device still says that it is in a group: it refuses to move there (`moving.py`, rule 8)."""
+    said = store.heads.all().get(key)
+    is_listed = group.member(key) is not None
+    return not is_listed and said is not None and any(each.group_id == group.group_id for each in said.heads)
 
 
 def _add(device: Device, target: GroupManifest, newcomers: Sequence[Member]) -> None:
