@@ -32,7 +32,7 @@ def encoded(board, sleeping, now_us, wait_us, with_keys):
         return entries.index(entry) + 1 if entry in entries else 0
 
     box, link, links, losses, sampling = board.outbox, board.link, board._links, board._losses, board._sampling
-    whole = link.state == link_machine.UP and not link.queued_bytes() and not link._fragments and not link._held
+    is_still = link.state == link_machine.UP and not link.queued_bytes() and not link._fragments and not link._held
     alarms, whole = sampling.alarms, board._whole
     fields = [
         [1, now_us, sleeping._power.now_us(), wait_us, sleeping.flash_us, sleeping._alone],
@@ -43,7 +43,7 @@ def encoded(board, sleeping, now_us, wait_us, with_keys):
         [[each.link_seq, each.message, each.is_telemetry, each.sent, each.times, each.taken_us, each.keep, each.thinned] for each in entries],
         [link.boot_id, link._peer, link._send_sequence, link._receive_sequence, link._peer_mtu, link._peer_window]
         + [link._peer_message_bytes_max, link._version, link._next_number]
-        if whole
+        if is_still
         else None,
         [links._used, links._next, place(links.entry), links.wanted] if links is not None and with_keys else None,
         losses and [losses.offset, place(losses.entry)],

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from covey_boards.device import series_rules
 from covey_boards.shared import messages
 from covey_boards.shared import tweetnacl as nacl
 from hil.on_board import firmware_simulation, sleep_simulation
@@ -49,6 +50,18 @@ def test_a_link_key_lasts_in_the_clocks_memory_and_never_lies_on_flash(monkeypat
     assert key
     assert tag not in seen[0]
     assert key not in seen[0]
+
+
+@pytest.mark.parametrize("rules", [[], ["*/* keep whole"]])
+def test_the_line_goes_on_where_it_was_after_a_sleep(rules: list[str]) -> None:
+    world = sleep_simulation.World(68, True, **HOURLY)
+    series_rules.follow(world.board, rules)
+    world.run(1_500)
+    line, deeps = world.board.link.boot_id, world.power.deeps
+    world.run(3_600)
+    assert world.power.deeps >= deeps + 10
+    assert world.board.link.boot_id == line
+    assert not world.board.counters["errors"]
 
 
 def test_of_a_state_that_was_kept_once_nothing_comes_twice() -> None:
