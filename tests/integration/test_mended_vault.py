@@ -100,7 +100,7 @@ def test_senders_repeat_what_a_damaged_vault_held_and_tables_have_each_once(flee
     wait_until(lambda: fleet.gateway.counters().get("resent_to_restored", 0) == 6, "all have been repeated")
     wait_until(lambda: fleet.gateway.queued() == 0, "all have been taken")
     assert fleet.values() == [float(value) for value in range(6)]
-    assert rows_of(fleet.tables, "gaps") == []
+    assert [row for row in rows_of(fleet.tables, "gaps") if row["state"] != "closed"] == []
     assert "damaged segments of the vault" in str(fleet.first.json("status"))
 
 

@@ -81,7 +81,7 @@ def test_a_parameter_is_short_where_nothing_else_can_mean_it() -> None:
 @pytest.mark.slow
 def test_the_firmware_has_few_private_names() -> None:
     """Constants, which are compiled away, and few others."""
-    assert len({each for source in firmware().values() for each in _names(source.decode())}) < 80
+    assert len({each for source in firmware().values() for each in _names(source.decode())}) < 100
 
 
 @pytest.mark.slow
