@@ -178,8 +178,12 @@ class BareMetalBoard:
         self.line = SerialLine(folder / "port", baud=BAUD, permille=permille, seed=seed)
 
     def flash_rom(self, modules: Mapping[str, bytes], heap_bytes: int, before: str) -> None:
-        """Have it start with the firmware in ROM, before what lies in its flash, and with so much heap."""
-        small = f"heap = bytearray({HEAP_BYTES - heap_bytes})\nimport sys\nsys.path.insert(0, '/rom')\n"
+        """Have it start with the firmware in ROM, before what lies in its flash, and with so much heap.
+
+        What is taken of the heap is taken in pieces, wherever there is room.
+        """
+        taken = f"heap = [bytearray(1024) for _ in range({(HEAP_BYTES - heap_bytes) // 1024})]\n"
+        small = f"{taken}import sys\nsys.path.insert(0, '/rom')\n"
         self.machine.leave_rom(modules)
         self.machine.leave({"main.py": _main(small + before)})
 
