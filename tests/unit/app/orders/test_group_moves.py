@@ -15,6 +15,7 @@ from covey.core.ids import DeviceKey, GroupId, OperationId, key_text
 from covey.core.now import Now
 from covey.core.orders.selector import SelectorKind
 from covey.core.settings.desired import read_order
+from covey.core.wire.heads import GroupHead, HeadsReport
 from tests.fleet import identity
 from tests.operated_fleet import OperatedFleet
 
@@ -204,6 +205,18 @@ def test_nothing_is_ordered_that_cannot_be_done(site: Site) -> None:
     assert personal.code == 1
     assert laptop.json("group", "moves") == []
     assert laptop.json("order", "list", "--group", old) == []
+
+
+def test_a_device_that_still_says_it_is_in_the_new_group_is_left_out(site: Site) -> None:
+    """It was removed there a moment ago, has not heard of it, and would refuse to move there."""
+    key = site.devices[site.old][0]
+    with site.open(site.laptop) as opened, opened.store.transaction():
+        report = HeadsReport(False, (GroupHead(site.new, 1, bytes(16)),))
+        opened.store.heads.note(key, GroupId(bytes(32)), report.to_wire(), opened.now().wall_us)
+    found = site.split("device-0,device-1")
+    assert found["devices"] == ["device-1"]
+    [staying] = found["staying"]
+    assert (staying["label"], staying["why"]) == ("device-0", "it has yet to say that it has left the new group")
 
 
 def test_where_several_operators_must_sign_nothing_moves_before_they_have(tmp_path: Path) -> None:
