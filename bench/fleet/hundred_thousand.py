@@ -48,7 +48,7 @@ _BAD_EVERY = 10
 """One of so many devices cannot bear the bad release."""
 _WAVES = "1,100,1%,10%,100%"
 _STOP_PERCENT, _PATIENCE_US = 5, 1_000_000
-"""All that are awake have answered when the next wave is looked at: who has not by then is silent."""
+"""Every device that is awake answers before the next wave is due, so a second of patience finds the silent ones."""
 _BROKERS = 2
 _TOGETHER = 2
 """Groups of one broker that are busy at a time: devices on trial stay awake, and need memory."""

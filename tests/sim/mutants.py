@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
+
+import pytest
 
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.file.high_water import HighWater
@@ -61,7 +64,9 @@ from covey.core.wire.envelope import seal
 from covey.core.wire.message import Loss, Message, MessageType, read_message
 from covey.core.wire.sequences import SequenceSet
 from covey.ports import Delivered
+from tests.proof import begins
 from tests.sim.broker import Link
+from tests.sim.ledger import ViolationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,28 @@ class Mutant:
             for (owner, attribute), replacement in self.replaced.items():
                 stack.enter_context(patch.object(owner, attribute, replacement))
             yield
+
+    def must_show(self, run: Callable[[int], object], seeds: int) -> None:
+        """Check that one of so many worlds notices the mistake, and is whole without it."""
+        begins()
+        for seed in range(self.first_seed, self.first_seed + seeds):
+            with self.applied():
+                noticed = _violation(run, seed)
+            if noticed is None:
+                continue
+            defect = re.search("AttributeError|TypeError", f"{noticed.__cause__!r} {noticed}")
+            assert not defect, "the mutant no longer fits the code that it replaces"
+            if _violation(run, seed) is None:  # some worlds fail without any mistake, too
+                return
+        pytest.fail(f"{seeds} seeds did not notice: {self.name}")
+
+
+def _violation(run: Callable[[int], object], seed: int) -> ViolationError | None:
+    try:
+        run(seed)
+    except ViolationError as error:
+        return error
+    return None
 
 
 def _close_on_puback(node: Node, recipient: DeviceKey, place: Place) -> None:

@@ -125,7 +125,7 @@ class GivenWave:
 
 @dataclass(frozen=True, slots=True)
 class ReleasePart:
-    """A release in one group: the waves there, what operators said of it there, and who has left (rule 5)."""
+    """A release in one group: its waves, the decisions of operators, and the devices that have left (rule 5)."""
 
     group: GroupManifest
     waves: list[GivenWave]

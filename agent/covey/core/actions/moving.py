@@ -17,9 +17,9 @@
 7. If the order no longer counts before the device is in the new group, or the device is removed from the old group
    before, the move ends. After that, it is completed.
 8. A later order for the same old group replaces an earlier one, until the device has accepted an invitation to the new
-   group: after that it is refused, because readings may wait in the new group by then. It can be moved from there. An
-   order back to a group that the device moves out of is refused as long as it is a member there: whoever removes it
-   because of the earlier order would remove it from the group that it returns to.
+   group. After that the device refuses: readings may wait in the new group, and it can be moved from there. It also
+   refuses to return to a group while it is still a member there: the removal that completes the first move would
+   remove it again.
 
 Each step is stored before anything depends on it, and may be repeated, so a power cut at any moment loses nothing.
 """
