@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,10 @@ import pytest
 pytest.importorskip("deltalake", reason="the delta extra is not installed")
 pytest.importorskip("obstore", reason="the cloud extra is not installed")
 
+import pyarrow as pa
 from deltalake import DeltaTable
 
+from covey.core.telemetry.batch import Alarm, Value
 from covey.errors import ConfigurationError, CoveyError, StorageError
 from covey_ingest.__main__ import main
 from covey_ingest.committer import table_locations
@@ -33,6 +36,8 @@ from covey_ingest.queries.report import make_report
 from covey_ingest.queries.views import TABLES, Engine, script
 from covey_ingest.spark.source import FORMAT, readings
 from covey_ingest.spark.spark_engine import run_on_spark
+from covey_ingest.task.columns import READINGS
+from covey_ingest.task.exploding import readings_of
 from covey_ingest.vault.vaults import VaultPlace
 from tests.failing_s3 import LIES, FailingS3, Order
 from tests.outside.audit import Audit, audit
@@ -40,7 +45,7 @@ from tests.outside.holdings import Holdings
 from tests.outside.members import membership
 from tests.outside.vault import Vault
 from tests.spark.cluster import ROOT
-from tests.spark.fleet import NOW_US, Author, Collector
+from tests.spark.fleet import BOOTED_US, NOW_US, Author, Collector
 from tests.spark.follower import seen
 from tests.tables.ingesting import Recorder, StopAfter
 from tests.tables.test_outside import Scene
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 _URL = "s3://bucket/tables"
+_PLACE = [("seq", "ascending"), ("index", "ascending")]
 
 
 @pytest.fixture
@@ -254,6 +260,34 @@ def test_a_vault_reads_as_a_batch_too_and_shows_no_key(spark: SparkSession, tmp_
     assert readings(frame).where("value > 20.1").count() == 2
     plan = frame._jdf.queryExecution().toString()
     assert collector.key.key.hex() not in plan + json.dumps(spark.sparkContext.getConf().getAll())
+
+
+def test_spark_makes_the_same_rows_of_a_vault_as_the_tables_have(spark: SparkSession, tmp_path: Path) -> None:
+    """Of values of every kind, in batches of each kind alone and of all together, with and without alarms."""
+    collector = Scene(tmp_path).collector
+    author = Author(collector, 1)
+    kinds: list[list[Value]] = [
+        [20.5, -1, 0.25, 1e300],
+        [True, False],
+        [2**62, -(2**62), 7],
+        ["calm", ""],
+        [b"\x00\xff", b""],
+    ]
+    batches = [*kinds, [value for values in zip_longest(*kinds) for value in values if value is not None]]
+    messages = [
+        author.telemetry(
+            [(f"{type(value).__name__}/{n % 2}", f"unit {n}", BOOTED_US + n, value) for n, value in enumerate(values)],
+            alarm=Alarm.RAISED if number % 2 else None,
+        )
+        for number, values in enumerate(batches)
+    ]
+    collector.land(*messages)
+    vault = spark.read.format(FORMAT).options(keyFile=str(collector.key_file)).load(str(collector.vault))
+    own = pa.Table.from_batches([readings_of(batch) for batch in vault.toArrow().to_batches()]).cast(READINGS)
+    rows = readings(vault).toArrow()
+    assert rows.schema.names == READINGS.names
+    assert rows.cast(READINGS).sort_by(_PLACE).to_pylist() == own.sort_by(_PLACE).to_pylist()
+    assert len(own) == sum(map(len, batches))
 
 
 def test_summaries_and_the_view_that_combines_them_with_readings_count_each_once(

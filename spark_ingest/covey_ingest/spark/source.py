@@ -32,12 +32,13 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -45,8 +46,7 @@ from pyspark.sql.types import ArrayType, StructType
 
 from covey.errors import ConfigurationError
 from covey_ingest.options import SourceOptions
-from covey_ingest.task.columns import READINGS
-from covey_ingest.task.exploding import readings_of
+from covey_ingest.task.columns import COLUMNS
 from covey_ingest.task.reading import work_rows
 from covey_ingest.task.schema import MESSAGE_SCHEMA
 from covey_ingest.vault.offsets import Work, latest_offset, ranges
@@ -191,13 +191,30 @@ def _read(options: SourceOptions, wanted: Selection, partition: InputPartition) 
 
 
 def readings(messages: DataFrame) -> DataFrame:
-    """Return a row for each reading of the source's rows, with the columns of the table `readings`."""
-    return messages.where("kind = 'telemetry'").mapInArrow(_readings, from_arrow_schema(READINGS))
+    """Return a row for each reading of the source's rows, with the columns of the table `readings`.
 
-
-def _readings(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield from pa.Table.from_batches([readings_of(batch)]).cast(READINGS).to_batches()
+    These are the rows of `exploding.readings_of`. Spark makes them itself, since a second way through Python would cost
+    more than reading the vault.
+    """
+    numbers = F.size("values")
+    of_each = F.posexplode(F.arrays_zip("times", "series", "values", "wholes")).alias("index", "reading")
+    rows = messages.where("kind = 'telemetry'").select("*", numbers.alias("numbers"), of_each)
+    index, number = F.col("index"), F.col("reading.values")
+    is_flag = (index >= F.col("booleans_from")) & (index < F.col("booleans_until"))
+    after_numbers = index - F.col("numbers")
+    made = {column.name: F.col(column.name) for column in COLUMNS if column.message} | {
+        "device": F.substring("author", 1, 8),
+        "name": F.get("names", F.col("reading.series")),
+        "unit": F.get("units", F.col("reading.series")),
+        "time": F.col("reading.times"),
+        "value": F.when(~is_flag, number),
+        "whole": F.nullif(F.col("reading.wholes"), F.lit(0)),
+        "flag": F.when(is_flag, number != 0),
+        "text": F.get("texts", after_numbers),
+        "data": F.get("data", after_numbers - F.size("texts")),
+        "index": index,
+    }
+    return rows.select(*(made[column.name].alias(column.name) for column in COLUMNS))
 
 
 def register(spark: SparkSession) -> None:

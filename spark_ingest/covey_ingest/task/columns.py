@@ -3,7 +3,7 @@
 A column says where its value comes from, and who else needs it:
 
     message     the value is that of the source's message row of the same name, the same for all readings of a message
-    reading     `exploding` computes it for each reading
+    reading     `exploding` computes it for each reading, and `spark.source.readings` does so in Spark
     key         together these columns name a reading
     known       the value belongs to what the state knows of a message (`messages.MESSAGES`)
 
