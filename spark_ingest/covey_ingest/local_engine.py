@@ -34,12 +34,9 @@ from covey_ingest.task.tasks import TaskPart, rework_part, write_part
 from covey_ingest.task.writing import Rework, Written
 from covey_ingest.vault import repairs
 from covey_ingest.vault.offsets import Offset
-from covey_ingest.vault.planning import Planner, Task
+from covey_ingest.vault.planning import Planner, shared_out
 
 _TRIES = 3
-_BYTES_PER_WORKER = 256 * 1024
-"""Of fewer bytes for each worker a micro-batch goes to fewer of them, and becomes fewer files."""
-
 
 def run_here(
     source: SourceOptions,
@@ -200,7 +197,7 @@ class _Follower:
             return None
         target = replace(self._tables.target, number=self._tables.done + after)
         source = replace(self._options, memory=None, failed=None)
-        parts = [TaskPart(source, target, part) for part in _parts(self._planner.tasks(start, end), self._pool.count)]
+        parts = [TaskPart(source, target, part) for part in shared_out(self._planner.tasks(start, end), self._pool.count)]
         return _Step(self._pool.start(write_part, parts), end, began, segments_between(end, self._planner.listed()))
 
     def _finish(self, step: _Step) -> None:
@@ -211,16 +208,3 @@ class _Follower:
 
     def _reworked(self, jobs: list[Rework]) -> list[Written]:
         return self._pool.results(self._pool.start(rework_part, [[job] for job in jobs]))
-
-
-def _parts(planned: Sequence[Task], most: int) -> list[tuple[Task, ...]]:
-    """Divide tasks between at most so many workers: each next one to the least loaded."""
-    sizes = [sum(entry.size for entry in work.entries) for _, work in planned]
-    count = min(most, max(1, sum(sizes) // _BYTES_PER_WORKER))
-    parts: list[list[Task]] = [[] for _ in range(count)]
-    loads = [0] * count
-    for place in sorted(range(len(planned)), key=lambda place: -sizes[place]):
-        least = loads.index(min(loads))
-        parts[least].append(planned[place])
-        loads[least] += sizes[place]
-    return [tuple(part) for part in parts if part]

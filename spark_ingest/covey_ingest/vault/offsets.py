@@ -27,6 +27,7 @@ from typing import Any, Protocol
 from covey.core.vault.documents import SegmentEntry, VaultManifest
 from covey.core.vault.reading import Floor, Trouble
 from covey.errors import StorageError
+from covey.limits.message import MAXIMUM_COUNTER
 
 Offset = dict[str, list[Any]]
 
@@ -238,7 +239,7 @@ def ranges(reader: VaultListing, start: Offset, end: Offset) -> Iterator[Work]:
         if after.last_number > before.last_number:
             manifest, entries = _listed(reader, node, after, before.last_number + 1, after.last_number)
             collector = manifest.signing_public.hex()
-            for part in _parts(entries):
+            for part in runs(entries, BYTES_PER_PARTITION, SEGMENTS_PER_PARTITION):
                 yield Work(node, collector, part, "", before.last_number + 1, after.last_number)
     if end.get(REREAD) != start.get(REREAD):
         for span in end[REREAD][1:]:
@@ -287,11 +288,14 @@ def _broken_promise(node: str, trouble: Trouble) -> StorageError:
     )
 
 
-def _parts(entries: tuple[SegmentEntry, ...]) -> Iterator[tuple[SegmentEntry, ...]]:
+def runs(
+    entries: Sequence[SegmentEntry], most_bytes: int, most_segments: int = MAXIMUM_COUNTER
+) -> Iterator[tuple[SegmentEntry, ...]]:
+    """Cut segments into runs of at most so many, and of so many bytes unless one alone has more."""
     part: list[SegmentEntry] = []
     size = 0
     for entry in entries:
-        if part and (len(part) >= SEGMENTS_PER_PARTITION or size + entry.size > BYTES_PER_PARTITION):
+        if part and (len(part) >= most_segments or size + entry.size > most_bytes):
             yield tuple(part)
             part, size = [], 0
         part.append(entry)

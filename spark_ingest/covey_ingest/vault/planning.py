@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from covey_ingest.options import SourceOptions
-from covey_ingest.vault.offsets import Offset, Position, Work, latest_offset, nodes_of, ranges
+from covey_ingest.vault.offsets import Offset, Position, Work, latest_offset, nodes_of, ranges, runs
 from covey_ingest.vault.pruning import EVERYTHING, Selection
 from covey_ingest.vault.repairs import Prober
 from covey_ingest.vault.vaults import FollowedVault, VaultPlace, Vaults, together, unqualified
 
 Task = tuple[VaultPlace, Work]
 """Work in one vault."""
+
+BYTES_PER_WORKER = 256 * 1024
+"""Of fewer bytes for each worker a micro-batch goes to fewer of them, and becomes fewer files."""
 
 
 class Planner:
@@ -68,3 +71,33 @@ class Planner:
 def tasks(vaults: Vaults, works: Iterable[Work]) -> list[Task]:
     """Return what was planned over some vaults as work in one of them each."""
     return [(vaults.place(work.node), replace(work, node=unqualified(work.node))) for work in works]
+
+
+def shared_out(planned: Sequence[Task], most: int) -> list[tuple[Task, ...]]:
+    """Divide tasks between at most so many workers: each next one to the least loaded.
+
+    What is more than a worker's share is cut between two segments, so that all workers end at about the same time.
+    """
+    total = sum(map(_size, planned))
+    count = min(most, max(1, total // BYTES_PER_WORKER))
+    pieces = [piece for task in planned for piece in _pieces(task, -(-total // count))]
+    parts: list[list[Task]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for piece in sorted(pieces, key=lambda piece: -_size(piece)):
+        least = loads.index(min(loads))
+        parts[least].append(piece)
+        loads[least] += _size(piece)
+    return [tuple(part) for part in parts if part]
+
+
+def _pieces(task: Task, most_bytes: int) -> Iterator[Task]:
+    place, work = task
+    if work.reread or not work.entries:  # one row tells of the whole
+        yield task
+        return
+    for run in runs(work.entries, most_bytes):
+        yield place, replace(work, entries=run)
+
+
+def _size(task: Task) -> int:
+    return sum(entry.size for entry in task[1].entries)
