@@ -38,6 +38,7 @@ from covey_ingest.vault.planning import Planner, shared_out
 
 _TRIES = 3
 
+
 def run_here(
     source: SourceOptions,
     location: str,
@@ -197,7 +198,9 @@ class _Follower:
             return None
         target = replace(self._tables.target, number=self._tables.done + after)
         source = replace(self._options, memory=None, failed=None)
-        parts = [TaskPart(source, target, part) for part in shared_out(self._planner.tasks(start, end), self._pool.count)]
+        parts = [
+            TaskPart(source, target, part) for part in shared_out(self._planner.tasks(start, end), self._pool.count)
+        ]
         return _Step(self._pool.start(write_part, parts), end, began, segments_between(end, self._planner.listed()))
 
     def _finish(self, step: _Step) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from covey.errors import MalformedError
 
 Integers = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
+Octets = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.intp]
+_Signed = TypeVar("_Signed", np.int8, np.int16, np.int64)
 
 _BEYOND = 2**62
 """No honest sum reaches this; `Column.values` has the same bound."""
@@ -58,19 +62,33 @@ def varint_integers(columns: Sequence[bytes], count: int) -> Integers:
         return np.empty((len(columns), 0), np.int64)
     octets = np.frombuffer(b"".join(columns), np.uint8)
     if len(octets) == len(columns) * count:  # a byte each
-        numbers = octets.astype(np.int64)
-    else:
-        ends = np.flatnonzero(octets < _CONTINUED) + 1
-        begins = np.empty_like(ends)
-        begins[0], begins[1:] = 0, ends[:-1]
-        lengths = ends - begins
-        groups = octets & 0x7F
-        numbers = groups[begins].astype(np.int64)
-        for place in range(1, int(lengths.max())):
-            longer = np.flatnonzero(lengths > place)
-            numbers[longer] |= groups[begins[longer] + place].astype(np.int64) << (7 * place)
-    integers = (numbers >> 1) ^ -(numbers & 1)
+        return _unfolded(octets.view(np.int8)).astype(np.int64).reshape(len(columns), count)
+    ends = np.flatnonzero(octets < _CONTINUED)
+    numbers, before = octets[ends].astype(np.int16), octets[ends - 1]
+    several = before >= _CONTINUED
+    np.copyto(numbers, numbers << 7 | before & 0x7F, where=several)
+    integers = _unfolded(numbers).astype(np.int64)
+    if len(octets) > len(ends) + np.count_nonzero(several):
+        lengths = np.diff(ends, prepend=-1)
+        longer = np.flatnonzero(lengths > 2)
+        integers[longer] = _unfolded(_long_numbers(octets, ends[longer], lengths[longer]))
     return integers.reshape(len(columns), count)
+
+
+def _long_numbers(octets: Octets, ends: Places, lengths: Places) -> Integers:
+    """Return the numbers of varints that end there and have so many bytes."""
+    numbers = octets[ends].astype(np.int64)
+    for back in range(1, int(lengths.max())):
+        numbers = np.where(lengths > back, numbers << 7 | octets[ends - back] & 0x7F, numbers)
+    return numbers
+
+
+def _unfolded(numbers: npt.NDArray[_Signed]) -> npt.NDArray[_Signed]:
+    """Return the integers of zigzag numbers."""
+    signs = numbers & 1
+    np.negative(signs, out=signs)
+    signs ^= numbers >> 1
+    return signs
 
 
 def batch_times(batches: Sequence[Batch]) -> Integers:
@@ -83,9 +101,8 @@ def batch_times(batches: Sequence[Batch]) -> Integers:
     integers = varint_integers([batch.times for batch in batches], shape.layout.times)
     if not integers.size:
         return integers
-    anchors = np.array([batch.anchor_us for batch in batches], np.int64)[:, None]
-    steps = _sums(integers, None)
-    written = _sums(steps, anchors)
+    anchors = np.array([batch.anchor_us for batch in batches], np.int64)
+    written = _sums(_sums(integers, None), anchors)
     return written if shape.times is None else written[:, shape.times]
 
 
@@ -101,7 +118,7 @@ def batch_integers(batches: Sequence[Batch]) -> Integers:
         return differences
     if shape.restarts is None:
         return _sums(differences, None)
-    if max(abs(int(differences.max())), abs(int(differences.min()))) >= _LARGE:
+    if _largest(differences) >= _LARGE:
         parts = [_sums(part, None) for part in np.split(differences, shape.restarts, axis=1)]
         return np.concatenate(parts, axis=1)
     sums = np.cumsum(differences, axis=1)
@@ -110,18 +127,24 @@ def batch_integers(batches: Sequence[Batch]) -> Integers:
     return sums
 
 
+def _largest(integers: Integers) -> int:
+    return max(abs(int(integers.max())), abs(int(integers.min())))
+
+
 def _sums(differences: Integers, first: Integers | None) -> Integers:
-    """Return the running sums of each row, where numpy would wrap silently."""
-    if max(abs(int(differences.max())), abs(int(differences.min()))) >= _LARGE or first is not None:
+    """Return the running sums of each row, from `first` on, where numpy would wrap silently."""
+    begins = 0 if first is None else _largest(first)
+    within = _largest(differences) * differences.shape[1] + begins < _BEYOND  # however they are arranged
+    if not within:
         about = np.cumsum(differences, axis=1, dtype=np.float64)
         if first is not None:
-            about += first
+            about += first[:, None]
         if np.abs(about).max() >= _MAY_WRAP:
             raise MalformedError("column: a sum exceeds 62 bits")
     sums = np.cumsum(differences, axis=1)
     if first is not None:
-        sums += first
-    if sums.max() >= _BEYOND or sums.min() <= -_BEYOND:
+        sums += first[:, None]
+    if not within and (sums.max() >= _BEYOND or sums.min() <= -_BEYOND):
         raise MalformedError("column: a sum exceeds 62 bits")
     return sums
 
