@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 
 from covey.app.agent.machine_service import done_as_owner
@@ -22,15 +24,15 @@ def add_arguments(parser: Parser) -> None:
     actions = parser.add_actions()
     init = actions.add(
         "init",
-        _init,
+        _by_owner(_init),
         "set up credentials: an account for joining devices, or a fleet CA",
         examples=("covey broker init --password-file /etc/mosquitto/passwords", "covey broker init --ca /srv/covey/ca"),
     )
-    renew = actions.add("renew", _renew, "change the shared password for joining devices")
-    enrol = actions.add("enrol", _enrol, "create a device's credential, and print it once")
-    remove = actions.add("remove", _remove, "remove a device's credential")
+    renew = actions.add("renew", _by_owner(_renew), "change the shared password for joining devices")
+    enrol = actions.add("enrol", _by_owner(_enrol), "create a device's credential, and print it once")
+    remove = actions.add("remove", _by_owner(_remove), "remove a device's credential")
     check = actions.add(
-        "check", _check, "test a running broker: accounts, rules, delivery, limits", examples=_CHECK_EXAMPLES
+        "check", _by_owner(_check), "test a running broker: accounts, rules, delivery, limits", examples=_CHECK_EXAMPLES
     )
     for action in (enrol, remove):
         action.add_argument("device", metavar="HEX", help="broker username or signing key of the device")
@@ -58,6 +60,7 @@ def add_arguments(parser: Parser) -> None:
     check.add_argument("--ca-file", metavar="FILE", help="PEM file of the CA that signed the broker's certificate")
     listens = "time to listen for broker status messages (default: 11)"
     seconds_option(check, "--listen", listens, 11.0)
+    check.set_defaults(password_file=None, pid_file=None, ca=None)
     for action in parser.actions.values():
         json_option(action)
 
@@ -69,15 +72,20 @@ _CHECK_EXAMPLES = (
 )
 
 
-def _ended_as_owner(options: argparse.Namespace, named: NamedAuthority) -> int | None:
-    """Have root's command done by the user of the device that serves the relay: the accounts' secrets are wrapped."""
-    folder = state_folder(options)
-    return done_as_owner(folder) if os.geteuid() == 0 and named.is_served(folder) else None
+def _by_owner(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Let the user of the device that serves the relay do what root asks: the accounts' secrets are wrapped."""
+
+    @wraps(command)
+    def run(options: argparse.Namespace) -> int:
+        folder = state_folder(options)
+        root_asks = os.geteuid() == 0 and _named(options).is_served(folder)
+        code = done_as_owner(folder) if root_asks else None
+        return command(options) if code is None else code
+
+    return run
 
 
 def _init(options: argparse.Namespace) -> int:
-    if (code := _ended_as_owner(options, _named(options))) is not None:
-        return code
     prepared = broker_access.prepare_authority(state_folder(options), _named(options), _shared_password(options))
     if options.json:
         print_json(to_json(prepared))
@@ -88,8 +96,6 @@ def _init(options: argparse.Namespace) -> int:
 
 def _renew(options: argparse.Namespace) -> int:
     """Draw a new password for joining devices, which have no credential of their own yet."""
-    if (code := _ended_as_owner(options, _named(options))) is not None:
-        return code
     renewed = broker_access.renew_shared_password(state_folder(options), _named(options))
     if options.json:
         print_json(to_json(renewed))
@@ -100,8 +106,6 @@ def _renew(options: argparse.Namespace) -> int:
 
 def _enrol(options: argparse.Namespace) -> int:
     """Create a device's credential and write it to stdout alone, for a pipe, or to a file."""
-    if (code := _ended_as_owner(options, _named(options))) is not None:
-        return code
     credential = broker_access.let_in(state_folder(options), _named(options), options.device)
     text = credential.to_json() if options.json else credential.text.rstrip()
     if options.output:
@@ -115,8 +119,6 @@ def _enrol(options: argparse.Namespace) -> int:
 
 def _remove(options: argparse.Namespace) -> int:
     """Remove a device's credential, or the password that joining devices share."""
-    if (code := _ended_as_owner(options, _named(options))) is not None:
-        return code
     done = broker_access.shut_out(state_folder(options), _named(options), options.device)
     if options.json:
         print_json(to_json(done))
@@ -127,8 +129,6 @@ def _remove(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     """Print the result of each test; return 0 if the broker passed all."""
-    if (code := _ended_as_owner(options, NamedAuthority(None, None, None))) is not None:
-        return code
     found = []
     for each in broker_access.examine_broker(
         state_folder(options),
