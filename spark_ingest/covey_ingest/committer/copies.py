@@ -75,6 +75,17 @@ class TableFile:
         return f"{self.table}/{self.path}" if self.table else self.path
 
 
+@dataclass(frozen=True, slots=True)
+class _OfLog:
+    """What a log has."""
+
+    keys: set[str]
+    digests: dict[str, list[str]]
+    """Of its files, by their keys."""
+    newest: int
+    """Its newest version."""
+
+
 def digest(content: bytes) -> str:
     """Return the digest of a content, in hex."""
     return hashlib.blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
@@ -134,7 +145,7 @@ class Copies:
             StorageError: the store refused.
         """
         for key in keys:
-            found = self._looked("", key, self.digests(f"{key}.").get(key, []), -1, restores=restores)
+            found = self._looked("", key, _OfLog({key}, self.digests(f"{key}."), -1), restores=restores)
             if found is not None:
                 yield found
 
@@ -144,8 +155,14 @@ class Copies:
         Raises:
             StorageError: the store refused.
         """
-        needed = self._needed(table, restores=restores)
-        yield from (found for _, found in self._looks(table, needed, restores=restores) if found is not None)
+        last, of_log = f"{table}/_delta_log/{LAST_CHECKPOINT}", self._of_log(table, restores=restores)
+        for _, found in self._looks(table, [last], of_log, restores=restores):
+            if found is not None:
+                yield found
+                of_log = self._of_log(table, restores=restores)  # the file says from where on a store lists the log
+        newest = max((_version(key) for key in of_log.keys if key.endswith(".parquet")), default=0)
+        needed = sorted(key for key in of_log.keys if _version(key) >= newest)
+        yield from (found for _, found in self._looks(table, needed, of_log, restores=restores) if found is not None)
 
     def rest(self, table: str, *, restores: bool) -> Iterator[TableFile]:
         """Look at everything in a log, one file after the other, and at its copies; yield the sound ones, too.
@@ -154,7 +171,7 @@ class Copies:
             StorageError: the store refused.
         """
         keys = sorted({*self._location.logged(table), *self.digests(f"{table}/_delta_log/")})
-        for key, found in self._looks(table, keys, restores=restores):
+        for key, found in self._looks(table, keys, self._of_log(table, restores=restores), restores=restores):
             if found is None and restores:
                 self._mend_copy(key)
             size = self._store.size(key)
@@ -198,43 +215,37 @@ class Copies:
         for name in (f"{version:020}.checkpoint.parquet", LAST_CHECKPOINT):
             self._drop_others(f"{table}/_delta_log/{name}", "")
 
-    def _needed(self, table: str, *, restores: bool) -> list[str]:
-        last = f"{table}/_delta_log/{LAST_CHECKPOINT}"
-        if restores:  # before a store is asked for what follows it
-            [*self._looks(table, [last], restores=True)]
-        keys = {*self._location.logged(table), *self.digests(f"{table}/_delta_log/")}
-        checkpoints = [_version(key) for key in keys if key.endswith(".parquet")]
-        newest = max(checkpoints, default=0)
-        return [last, *sorted(key for key in keys if _version(key) >= newest)]
-
-    def _looks(self, table: str, keys: Iterable[str], *, restores: bool) -> Iterator[tuple[str, TableFile | None]]:
-        digests, newest = self._of_log(table, restores=restores)
+    def _looks(
+        self, table: str, keys: Iterable[str], of_log: _OfLog, *, restores: bool
+    ) -> Iterator[tuple[str, TableFile | None]]:
         for key in keys:
-            found = self._looked(table, key, digests.get(key, []), newest, restores=restores)
+            found = self._looked(table, key, of_log, restores=restores)
             if found is not None and not restores:  # an engine may have replaced the file meanwhile
-                digests, newest = self._of_log(table, restores=False)
-                found = self._looked(table, key, digests.get(key, []), newest, restores=False)
+                of_log = self._of_log(table, restores=False)
+                found = self._looked(table, key, of_log, restores=False)
             yield key, found
 
-    def _of_log(self, table: str, *, restores: bool) -> tuple[dict[str, list[str]], int]:
-        """Return which digests the files of a log have, and its newest version (rule 3)."""
-        newest = max(map(_version, self._location.logged(table)), default=-1)
+    def _of_log(self, table: str, *, restores: bool) -> _OfLog:
+        """Return which files a log has, and their digests. Copies of entries that are gone do not count (rule 3)."""
+        logged = self._location.logged(table)
+        newest = max(map(_version, logged), default=-1)
         digests = self.digests(f"{table}/_delta_log/")
         later = [key for key in digests if _version(key) > newest]
         if len(later) > 1:
             gone = [_named(key, each) for key in later for each in digests.pop(key)]
             if restores:
                 self._store.discard(gone)
-        return digests, newest
+        return _OfLog({*logged, *digests}, digests, newest)
 
-    def _looked(self, table: str, key: str, digests: list[str], newest: int, *, restores: bool) -> TableFile | None:
-        """Look at one file; say what is wrong with it. `newest` is the version of the table."""
+    def _looked(self, table: str, key: str, of_log: _OfLog, *, restores: bool) -> TableFile | None:
+        """Look at one file; say what is wrong with it."""
+        digests = of_log.digests.get(key, [])
         content = self._read(key)
         if content is not None and digest(content) in digests:
             return None
         whole = [copy for each in digests if (copy := self._whole(key, each))]
         best = max(whole, key=lambda copy: (len(copy), copy), default=None)
-        if best is not None and not self._may_return(table, key, best, newest, is_there=content is not None):
+        if best is not None and not self._may_return(table, key, best, of_log.newest, is_there=content is not None):
             best, digests = None, []
             if restores:
                 self._drop_others(key, "")

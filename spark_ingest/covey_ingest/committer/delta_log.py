@@ -98,6 +98,8 @@ class DeltaLog:
         self.found: list[TableFile] = []
         """What was wrong with logs as they were opened, and has been restored."""
         self._open: dict[str, DeltaTable] = {}
+        self._sound: set[str] = set()
+        """Logs that were just looked at, and are opened next."""
         self._has: dict[str, int] = {}
         self._numbers: dict[str, tuple[int, dict[str, int | None]]] = {}
         """Of each table, the numbers that its log has under our names, as of a version (rule 9)."""
@@ -180,8 +182,10 @@ class DeltaLog:
             StorageError: the log refused.
         """
         with self._storage_errors():
-            self.found += [each for each in self.copies.log(name, restores=True) if each.restored]
-            self._location.mend(name)
+            wrong = [*self.copies.log(name, restores=True)]
+            self.found += [each for each in wrong if each.restored]
+            if not self._location.mend(name) and not wrong:
+                self._sound.add(name)
             table = self._table(name)
             found = None if table is None else self._number(name, table, WRITER)
             return found or 0
@@ -310,6 +314,7 @@ class DeltaLog:
             yield
         except BaseException as error:
             self._open.clear()
+            self._sound.clear()
             self._has.clear()
             self._numbers.clear()
             self._rebased = None
@@ -319,7 +324,9 @@ class DeltaLog:
 
     def _table(self, name: str) -> DeltaTable | None:
         if name not in self._open:
-            self._restore(name)
+            if name not in self._sound:
+                self._restore(name)
+            self._sound.discard(name)
             table = open_table(self._location, name)
             if table is None:
                 if self._entry(name, 0) is not None:

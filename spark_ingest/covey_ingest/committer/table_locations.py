@@ -297,8 +297,8 @@ class TableLocation(Protocol):
     def settle(self, delta: DeltaTable, table: str) -> None:
         """Make the newest entry of a log durable (rule 4)."""
 
-    def mend(self, table: str) -> None:
-        """Remove what a power cut has torn in a log (rule 4)."""
+    def mend(self, table: str) -> bool:
+        """Remove what a power cut has torn in a log (rule 4); say whether there was anything."""
 
     def check_checkpoint(self, table: str, version: int, files: int) -> None:
         """Remove a checkpoint that does not name so many files, and raise `StorageError` (rule 3)."""
@@ -350,21 +350,25 @@ class Folder:
             synchronise(folder)
         drop_cached(log / f"{newest}.json")
 
-    def mend(self, table: str) -> None:
+    def mend(self, table: str) -> bool:
         """Remove the newest entry or checkpoint where it is torn."""
         log = self._log(table)
         entries = sorted(log.glob("[0-9]*.json"))
         for newest in entries[-1:]:  # of a run that ended as its disk failed: not what the kernel has of it counts
             synchronise(newest)
             drop_cached(newest)
+        torn = False
         while entries and not _is_whole(entries[-1].read_bytes()):
             entries.pop().unlink()
+            torn = True
         for checkpoint in sorted(log.glob("*.checkpoint.parquet"))[-1:]:
             try:
                 pq.read_metadata(checkpoint)
             except (OSError, pa.ArrowInvalid):
                 checkpoint.unlink()
                 (log / "_last_checkpoint").unlink(missing_ok=True)
+                torn = True
+        return torn
 
     def logged(self, table: str) -> list[str]:
         """Return the keys of the files in a log."""
@@ -440,18 +444,20 @@ class Bucket:
     def settle(self, delta: DeltaTable, table: str) -> None:
         """Do nothing: the store has said that it is there."""
 
-    def mend(self, table: str) -> None:
+    def mend(self, table: str) -> bool:
         """Remove the newest entry where the store has torn it, though an object is said to be whole or not there."""
-        log = f"{table}/_delta_log/"
+        log, torn = f"{table}/_delta_log/", False
         while (entry := self._newest_entry(log)) is not None:
             content = self.store.get(entry, MAXIMUM_LOG_ENTRY_BYTES)
             if content is None or _is_whole(content):
-                return
+                break
             if self.store.size(entry) != len(content):
                 raise _not_as_written(self.name, entry)
             self.store.discard([entry])
             if self.store.size(entry) is not None:
                 raise _not_as_written(self.name, entry)
+            torn = True
+        return torn
 
     def _newest_entry(self, log: str) -> str | None:
         entries = [key for key in self.cloud.keys_after(log, self._newest_checkpoint(log)) if key.endswith(".json")]

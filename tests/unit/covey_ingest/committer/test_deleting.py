@@ -125,7 +125,7 @@ def _delete_one() -> dict[str, int]:
     return deleting.delete(location_at(URL), of_author(ONE), lambda before: before.with_author(ONE, DAY_US))
 
 
-@pytest.mark.parametrize("share", shares(8, plain=1))
+@pytest.mark.parametrize("share", shares(16, plain=1))
 def test_a_killed_deletion_is_repeated_and_loses_nothing_else(
     store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Share
 ) -> None:

@@ -68,7 +68,7 @@ def test_a_run_goes_on_on_another_machine(store: FailingS3, tmp_path: Path) -> N
     assert len(store.keys("bucket/tables/state/")) == 1
 
 
-@pytest.mark.parametrize("share", shares(8, plain=1))
+@pytest.mark.parametrize("share", shares(16, plain=1))
 def test_each_reading_once_whenever_a_run_is_killed(
     store: FailingS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Share
 ) -> None:
@@ -88,7 +88,7 @@ def test_each_reading_once_whenever_a_run_is_killed(
         _check(6, number)
 
 
-@pytest.mark.parametrize("share", shares(8, plain=1))
+@pytest.mark.parametrize("share", shares(16, plain=1))
 def test_a_driver_that_gets_no_answer_changes_nothing_more(store: FailingS3, tmp_path: Path, share: Share) -> None:
     """Each request fails once, each change is made once and its answer lost: the run ends whole, or as if killed."""
     driver = Driver(tmp_path / "driver", sizes=[3])
@@ -172,6 +172,16 @@ def test_a_prefix_belongs_to_one_vault_and_is_empty_at_first(store: FailingS3, t
 
 
 @pytest.mark.slow
+def test_a_start_compares_each_entry_of_a_log_with_its_copy_once(store: FailingS3, tmp_path: Path) -> None:
+    driver = Driver(tmp_path / "driver")
+    driver.run(4)
+    store.asked = []
+    driver.begin()
+    asked = store.asked.count(f"GET bucket/tables/readings/_delta_log/{0:020}.json")
+    assert asked <= 3, "by the library as it opens the table and as it commits, and by us"
+
+
+@pytest.mark.slow
 def test_orphans_are_deleted_after_a_day_and_lost_state_is_rebuilt(store: FailingS3, tmp_path: Path) -> None:
     driver = Driver(tmp_path / "driver")
     driver.run(2)
@@ -209,7 +219,7 @@ def _named(folder: Path | None) -> set[tuple[Path, int]]:
     }
 
 
-@pytest.mark.parametrize("share", shares(8, plain=1))
+@pytest.mark.parametrize("share", shares(16, plain=1))
 def test_each_reading_once_in_a_folder_whatever_a_killed_run_has_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Share
 ) -> None:
@@ -397,13 +407,13 @@ def test_the_cost_of_a_micro_batch_does_not_grow(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(table_locations, "FOLDERS_KEPT", 2)
     driver = _in_folder(tmp_path)
     with driver.begin() as tables:
-        for number in range(40):
+        for number in range(28):
             tables.commit(driver.put(tables, range(number, number + 1)), {"node": [number + 1]}, reworked)
             tables.keep_in_time()
     readings = tmp_path / "tables" / "readings"
     assert len(list(readings.iterdir())) <= 16, "merged, small, log, and files that are not merged yet"
     assert len(list((readings / "_delta_log").glob("*.json"))) <= 8 + 3 * 8
-    _check(40, "all of it", driver.location)
+    _check(28, "all of it", driver.location)
 
 
 @pytest.mark.slow
