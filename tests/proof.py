@@ -1,12 +1,12 @@
 """Tests of the tests: that a mistake in the product is noticed, and that each benchmark and each model runs.
 
-They say nothing new of the product, or start what is too large for each run (Home Assistant), so `./dev test` leaves
-them out; `./dev prove` runs them, with further examples of tests of the product (`tests/examples.py`). CI
-runs a sixth of them for each change.
+They say nothing new of the product, or need what is too large for each run (Home Assistant, an image of another
+architecture, a second kind of cluster), so `./dev test` leaves them out; `./dev prove` runs them, with further examples
+of tests of the product (`tests/examples.py`). CI runs a sixth of them for each change.
 
 1. They are marked `proof`.
-2. What makes a mistake, or starts a benchmark, a model or Home Assistant, calls `begins`. A test that does so without
-   the mark fails, and so does one with the mark that never does: tests of the product stay in `./dev test`.
+2. What makes a mistake, or starts a benchmark, a model or what is too large, calls `begins`. A test that does so
+   without the mark fails, and so does one with the mark that never does: tests of the product stay in `./dev test`.
 3. A further example has the mark `proof(more=True)`, which only `tests/examples.py` gives: `./dev test` has others.
 """
 
@@ -36,7 +36,7 @@ def expected(test: str, *, marked: bool) -> Iterator[None]:
     begun, _begun[:] = bool(_begun), outer
     assert marked or not begun, f"{test} tests the tests: mark it `proof`"
     assert begun or not marked, (
-        f"{test} makes no mistake and runs no benchmark, model or Home Assistant: it is no `proof`"
+        f"{test} makes no mistake and runs no benchmark, model or what is too large: it is no `proof`"
     )
 
 

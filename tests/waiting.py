@@ -38,12 +38,13 @@ class Patience:
 
 
 def wait_until(condition: Callable[[], object], what: str = "it happens", idle_s: float = IDLE_S) -> None:
-    """Look again and again until a condition holds."""
-    patience, pause_s = Patience(idle_s), _LOOK_S
+    """Look again and again until a condition holds, less often if looking takes long."""
+    patience, pause_s, began_s = Patience(idle_s), _LOOK_S, time.thread_time()
     while not condition():
         assert patience.left, f"waited in vain until {what}"
-        time.sleep(pause_s)
-        pause_s = min(1.5 * pause_s, _LOOK_S_MAX)
+        looked_s = time.thread_time() - began_s
+        time.sleep(max(pause_s, looked_s))
+        pause_s, began_s = min(1.5 * pause_s, _LOOK_S_MAX), time.thread_time()
 
 
 def take(source: SimpleQueue[Item] | Queue[Item], what: str = "something came") -> Item:

@@ -11,11 +11,11 @@ from tests.integration.gateway import Gateway
 from tests.integration.landed import landed, landed_in_order
 from tests.waiting import wait_until
 
-_BACKLOG = 10_000
+_BACKLOG = 2_500  # more than twice what the largest window has on its way
 pytestmark = pytest.mark.broker
 
 
-def test_an_alarm_arrives_before_a_backlog_of_ten_thousand_messages(new_gateway: Callable[[str], Gateway]) -> None:
+def test_an_alarm_arrives_before_a_backlog_of_thousands_of_messages(new_gateway: Callable[[str], Gateway]) -> None:
     hub, pump = new_gateway("hub"), new_gateway("pump")
     hub.ok("group", "create", "--capability", "collector")
     hub.start("run", "--no-sensors")
@@ -29,12 +29,13 @@ def test_an_alarm_arrives_before_a_backlog_of_ten_thousand_messages(new_gateway:
     hub.start("collect", "--no-sensors")
     pump.start("run", "--no-sensors")
     wait_until((hub.state / "vault.key").exists, "the vault is made")
-    wait_until(lambda: bool(landed(hub)), "something has landed")
+    wait_until(lambda: next(landed_in_order(hub), None), "something has landed")
     first, batch = next(landed_in_order(hub))
     assert [(name, value) for name, _, _, value in batch.readings()] == [("pressure", 2.4)], first
     wait_until(lambda: pump.queued() == 0, "all are acknowledged")
-    assert sum(landed(hub).values()) == _BACKLOG + 1
-    assert set(landed(hub).values()) == {1}
+    readings = landed(hub)
+    assert len(readings) == _BACKLOG + 1
+    assert set(readings.values()) == {1}
 
 
 def test_an_operators_rule_makes_readings_of_running_devices_alarms_at_once(

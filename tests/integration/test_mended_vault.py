@@ -6,12 +6,12 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from covey.core import crypto
 from tests.integration.gateway import Gateway
-from tests.tables.ingesting import ingest, rows_of
 from tests.waiting import wait_until
 
 Make = Callable[[str], Gateway]
@@ -71,8 +71,16 @@ class Fleet:
 
     def values(self) -> list[float]:
         """Bring the tables up to date, and return all values that they have."""
+        from tests.tables.ingesting import ingest  # it loads what no other file here needs: half a second a worker
+
         ingest(self.vault, self.tables, self.first.state / "vault.key")
-        return sorted(row["value"] for row in rows_of(self.tables, "readings"))
+        return sorted(row["value"] for row in self.rows("readings"))
+
+    def rows(self, table: str, *order: str) -> list[dict[str, Any]]:
+        """Return the rows of a table."""
+        from tests.tables.ingesting import rows_of
+
+        return rows_of(self.tables, table, *order)
 
     def damage(self, count: int) -> None:
         """Damage the newest segments: a flipped bit, a lost tail, a lost file."""
@@ -100,7 +108,7 @@ def test_senders_repeat_what_a_damaged_vault_held_and_tables_have_each_once(flee
     wait_until(lambda: fleet.gateway.counters().get("resent_to_restored", 0) == 6, "all have been repeated")
     wait_until(lambda: fleet.gateway.queued() == 0, "all have been taken")
     assert fleet.values() == [float(value) for value in range(6)]
-    assert [row for row in rows_of(fleet.tables, "gaps") if row["state"] != "closed"] == []
+    assert [row for row in fleet.rows("gaps") if row["state"] != "closed"] == []
     assert "damaged segments of the vault" in str(fleet.first.json("status"))
 
 
@@ -128,7 +136,7 @@ def test_what_nobody_holds_is_named_by_device_and_message(fleet: Fleet) -> None:
 
     def gaps() -> list[tuple[str, int, int, str]]:
         fleet.values()
-        rows = rows_of(fleet.tables, "gaps", "first")
+        rows = fleet.rows("gaps", "first")
         return [(row["author"], row["first"], row["last"], row["reason"]) for row in rows]
 
     wait_until(lambda: [row[3] for row in gaps()] == ["recipient_lost"], "the tables say so")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.proof import begins
 from tests.spark.fleet import Author, Collector
 from tests.spark.processes import below, executors, kill, python_workers
 from tests.tables.ingesting import audited
@@ -21,7 +22,10 @@ ROOT = Path(__file__).parents[2]
 SEGMENTS, DEVICES, READINGS = 12, 4, 25
 
 
+@pytest.mark.proof
 def test_each_reading_once_on_two_workers_though_a_python_worker_is_killed(tmp_path: Path) -> None:
+    """`test_store_cluster` does it with more, for each run: two workers that share no folder, and a store."""
+    begins()
     collector, tables = Collector(tmp_path / "vault"), tmp_path / "tables"
     others = [Collector(collector.vault, seed, collector.key) for seed in (7, 8)]
     fleet = [Author(collector, seed) for seed in range(DEVICES)]
