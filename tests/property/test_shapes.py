@@ -14,6 +14,8 @@ from covey.core.ids import Incarnation, LinkSeq
 from covey.core.telemetry import decoding
 from covey.core.telemetry.batch import BatchBuilder, ClockKind, ClockReading, numbered
 from covey.core.telemetry.decoding import KnownLayouts, read_telemetry
+from covey.core.vault import segments
+from covey.core.vault.entries import SegmentEntry
 from covey.core.wire import cbor, envelope, message, shapes
 from covey.core.wire.deflate import inflate
 from covey.core.wire.message import NO_GROUP, MessageType, write_message
@@ -65,8 +67,8 @@ def _body(given_rows: list[tuple[str, int, Any]], number: int, wall_us: int) -> 
 
 def _strictly(body: bytes) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_HEAD", "_OCTETS"):
-            patch.setattr(decoding, name, NEVER)
+        patch.setattr(decoding, "_HEAD", NEVER)
+        patch.setattr(decoding, "octets_at", lambda _raw, _begin: None)
         return _reported(read_telemetry, body)
 
 
@@ -91,6 +93,19 @@ def test_a_head_is_the_length_of_a_byte_string(length: int) -> None:
     assert shapes.length(found[0]) == length == len(raw) - found.end()
 
 
+@given(st.binary(max_size=4), st.integers(0, 70_000), st.binary(max_size=2), harm)
+def test_the_place_of_a_byte_string_is_where_the_strict_reader_finds_it(
+    before: bytes, length: int, after: bytes, changes: list[tuple[str, int, int]]
+) -> None:
+    raw = _harmed(cbor.encode(bytes(length)), changes)
+    found = shapes.octets_at(before + raw + after, len(before))
+    if found is None:
+        assert changes
+        return
+    first, end = found
+    assert cbor.decode((before + raw + after)[len(before) : end], 80_000) == (before + raw + after)[first:end]
+
+
 @given(st.sampled_from(MessageType), sequences, sequences, numbers, st.binary(max_size=300), harm)
 def test_a_message_is_read_alike(
     kind: MessageType, seq: int, link_seq: LinkSeq, sent_at: int, body: bytes, changes: list[tuple[str, int, int]]
@@ -104,6 +119,22 @@ def test_a_message_is_read_alike(
         assert quick == message._read_strictly(raw)
     elif not changes:
         pytest.fail("an honest message was left to the strict reader")
+
+
+@given(numbers, st.lists(st.tuples(numbers, st.integers(0, 300)), max_size=5), harm)
+def test_a_plain_segment_is_read_alike(
+    created_at: int, records: list[tuple[int, int]], changes: list[tuple[str, int, int]]
+) -> None:
+    entry = SegmentEntry(7, Incarnation(bytes(8)), bytes(32), 0, 0, len(records))
+    raw = _harmed(cbor.encode([1, created_at, [[received, bytes(size)] for received, size in records]]), changes)
+    quick = segments._read_quickly(entry, raw)
+    if quick is not None:
+        strict = segments._read_strictly(entry, raw)
+        assert quick == strict
+        places = [(each.number, each.index) for each in quick.parts[0].records]
+        assert places == [(each.number, each.index) for each in strict.parts[0].records]
+    elif not changes:
+        pytest.fail("an honest segment was left to the strict reader")
 
 
 @given(st.booleans(), numbers, st.binary(max_size=300), harm)

@@ -23,7 +23,7 @@ from covey.core.telemetry.batch import (
 )
 from covey.core.wire import cbor, shapes
 from covey.core.wire.deflate import inflate
-from covey.core.wire.shapes import length, uint
+from covey.core.wire.shapes import length, octets_at, uint
 from covey.core.wire.varints import check_varints, read_varints
 from covey.errors import LimitError, MalformedError
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES
@@ -136,16 +136,11 @@ def _unpack(clock: ClockReading, names: bytes, inflated: int, packed: bytes, kno
 def _split(columns: bytes) -> tuple[bytes, bytes, bytes, bytes, tuple[str | bytes, ...]]:
     """Return the five columns; those that are left out are empty."""
     if columns.startswith(_THREE):
-        found, end = list[bytes](), 1
-        for _ in range(3):
-            head = _OCTETS.match(columns, end)
-            if head is None:
-                break
-            begin, end = head.end(), head.end() + length(head[0])
-            found.append(columns[begin:end])
-        else:
-            if end == len(columns):
-                return found[0], found[1], found[2], b"", ()
+        shape = octets_at(columns, 1)
+        times = shape and octets_at(columns, shape[1])
+        numbers = times and octets_at(columns, times[1])
+        if shape and times and numbers and numbers[1] == len(columns):
+            return columns[slice(*shape)], columns[slice(*times)], columns[slice(*numbers)], b"", ()
     fields: Any = cbor.decode(columns, MAXIMUM_BATCH_BYTES)
     if isinstance(fields, list) and len(fields) in {3, 4}:
         fields.extend([b"", []][len(fields) - 3 :])
@@ -233,7 +228,6 @@ _HEAD = shapes.shape(
     % {b"uint": shapes.UINT, b"octets": shapes.OCTETS}
 )
 _PACKED = shapes.shape(rb"(%b)(%b)" % (shapes.UINT, shapes.OCTETS))
-_OCTETS = shapes.shape(shapes.OCTETS)
 
 
 def _check_the_others(layout: Layout, floats: bytes, texts: tuple[str | bytes, ...]) -> None:

@@ -22,7 +22,7 @@ from covey.core.vault import packing
 from covey.core.vault.entries import MERGED, THINNED, SegmentEntry, SegmentPart, SegmentRecord
 from covey.core.vault.keys import VaultKey
 from covey.core.vault.sealing import content_nonce, open_object, seal_object
-from covey.core.wire import cbor
+from covey.core.wire import cbor, shapes
 from covey.errors import DecryptionError, LimitError, MalformedError
 from covey.limits.message import MAXIMUM_CBOR_ITEMS, MAXIMUM_MESSAGE_BYTES
 from covey.limits.vault import (
@@ -238,8 +238,7 @@ def open_whole(key: VaultKey, node: NodeId, entry: SegmentEntry, content: bytes)
     if not is_segment(entry, content):
         raise DecryptionError("the segment does not match the manifest")
     plaintext = open_object(SEGMENT_MAGIC, key, _binding(key.vault_id, node, entry), content, MAXIMUM_SEGMENT_BYTES)
-    value = cbor.decode_growing(plaintext, MAXIMUM_SEGMENT_BYTES, MAXIMUM_CBOR_ITEMS)
-    opened = _read_thinned(entry, value) if entry.is_thinned else OpenedSegment(_read_whole(entry, value))
+    opened = _read_quickly(entry, plaintext) or _read_strictly(entry, plaintext)
     if sum(len(part.records) for part in opened.parts) != entry.records:
         raise MalformedError("segment: the number of records is wrong")
     return opened
@@ -254,6 +253,32 @@ def fitting(opened: Sequence[OpenedSegment]) -> int:
         for each in opened
     )
     return sum(size <= MAXIMUM_SEGMENT_BYTES - _ROOM_BYTES for size in sizes)
+
+
+def _read_quickly(entry: SegmentEntry, plaintext: bytes) -> OpenedSegment | None:
+    """Return what `_read_strictly` does of a plain segment, or None where it has to judge."""
+    found = _PLAIN_HEAD.match(plaintext) if entry.covers == 1 and not entry.is_thinned else None
+    if found is None or shapes.length(found[2]) > MAXIMUM_SEGMENT_RECORDS:
+        return None
+    match, octets_at, uint, number = _RECORD_HEAD.match, shapes.octets_at, shapes.uint, entry.number
+    records, end = list[SegmentRecord](), found.end()
+    for index in range(shapes.length(found[2])):
+        head = match(plaintext, end)
+        span = head and octets_at(plaintext, head.end())
+        if not head or not span:
+            return None
+        begin, end = span
+        if end - begin > MAXIMUM_MESSAGE_BYTES:
+            return None
+        records.append(SegmentRecord(uint(head[1]), plaintext[begin:end], number, index))
+    if end != len(plaintext):
+        return None
+    return OpenedSegment((SegmentPart(number, uint(found[1]), tuple(records)),))
+
+
+def _read_strictly(entry: SegmentEntry, plaintext: bytes) -> OpenedSegment:
+    value = cbor.decode_growing(plaintext, MAXIMUM_SEGMENT_BYTES, MAXIMUM_CBOR_ITEMS)
+    return _read_thinned(entry, value) if entry.is_thinned else OpenedSegment(_read_whole(entry, value))
 
 
 def _read_whole(entry: SegmentEntry, value: object) -> tuple[SegmentPart, ...]:
@@ -312,3 +337,5 @@ def _read_record(value: object) -> list[Any]:
 
 _RECORD_READERS = (cbor.uint(), cbor.octets_to(MAXIMUM_MESSAGE_BYTES))
 _ERASED = cbor.many(ErasedNumbers.from_wire, _MOST_RANGES)
+_PLAIN_HEAD = shapes.shape(rb"\x83\x01(%(uint)b)(%(array)b)" % {b"uint": shapes.UINT, b"array": shapes.ARRAY})
+_RECORD_HEAD = shapes.shape(rb"\x82(%b)" % shapes.UINT)

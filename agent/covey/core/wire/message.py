@@ -220,7 +220,7 @@ def _read_strictly(raw: bytes) -> tuple[bytes, bytes, list[Any], str]:
 
 
 _SHAPE = shapes.shape(
-    rb"\x82\x58\x40(.{64})(%(octets)b)\x8a(%(uint8)b)(%(uint8)b)\x58\x20(.{32})\x58\x20(.{32})\x58\x20(.{32})\x48(.{8})"
+    rb"\x82\x58\x40(.{64})(%(octets)b)\x8a\x01(%(uint8)b)\x58\x20(.{32})\x58\x20(.{32})\x58\x20(.{32})\x48(.{8})"
     rb"(%(uint)b)(%(uint)b)(%(uint)b)(%(octets)b)"
     % {b"octets": shapes.OCTETS, b"uint8": shapes.UINT_8, b"uint": shapes.UINT}
 )
@@ -232,17 +232,15 @@ def _read_quickly(raw: bytes) -> tuple[bytes, bytes, list[Any], str] | None:
     if found is None:
         return None
     uint, length = shapes.uint, shapes.length
-    signature, size, version, kind, author, recipient, group_id, incarnation, seq, link_seq, sent_at, rest = (
-        found.groups()
-    )
+    signature, size, kind, author, recipient, group_id, incarnation, seq, link_seq, sent_at, rest = found.groups()
     signed, body = raw[found.end(2) :], raw[found.end() :]
     if length(size) != len(signed) or length(rest) != len(body):
         return None
-    numbers = uint(seq), uint(link_seq), uint(sent_at)
-    if max(numbers[:2]) > MAXIMUM_SEQUENCE:
+    number, link_number = uint(seq), uint(link_seq)
+    if number > MAXIMUM_SEQUENCE or link_number > MAXIMUM_SEQUENCE:
         return None
-    fields = [uint(version), uint(kind), author, recipient, group_id, incarnation, *numbers, body]
-    return signature, signed, fields, ""
+    numbers = number, link_number, uint(sent_at)
+    return signature, signed, [_VERSION, uint(kind), author, recipient, group_id, incarnation, *numbers, body], ""
 
 
 _UNSUPPORTED = 1

@@ -31,6 +31,8 @@ INTEGER = UINT + b"|" + _heads(1, 8)
 UINT_8 = _heads(0, 1)
 OCTETS = _heads(2, 4)
 """The head of a byte string: its bytes follow, and its length is for the caller to compare."""
+ARRAY = _heads(4, 4)
+"""The head of an array: its items follow."""
 
 
 def shape(pattern: bytes) -> re.Pattern[bytes]:
@@ -44,10 +46,39 @@ def uint(head: bytes) -> int:
 
 
 def length(head: bytes) -> int:
-    """Return the length of the byte string that a head begins."""
+    """Return the length of the byte string or array that a head begins."""
     return int.from_bytes(head[1:]) if len(head) > 1 else head[0] & 31
 
 
 def integer(head: bytes) -> int:
     """Return the integer of a head of either sign."""
     return uint(head) if head[0] < 0x20 else -1 - length(head)
+
+
+def octets_at(raw: bytes, begin: int) -> tuple[int, int] | None:
+    """Return where the content of the byte string that begins there begins and ends.
+
+    None where that is not within the bytes, or its head is not minimal: such bytes are not judged.
+    """
+    try:
+        head = raw[begin]
+        if 0x40 <= head < 0x58:
+            first, length = begin + 1, head - 0x40
+        elif head == 0x58:
+            first, length = begin + 2, raw[begin + 1]
+            if length < 24:
+                return None
+        elif head == 0x59:
+            first, length = begin + 3, raw[begin + 1] << 8 | raw[begin + 2]
+            if length < 256:
+                return None
+        elif head == 0x5A:
+            first, length = begin + 5, int.from_bytes(raw[begin + 1 : begin + 5])
+            if length < 65_536:
+                return None
+        else:
+            return None
+    except IndexError:
+        return None
+    end = first + length
+    return (first, end) if end <= len(raw) else None
