@@ -6,8 +6,9 @@ tests and of the simulation.
 1. It leaves out the folders of processes and of Spark, and tests marked `slow`, `processes`, `broker` or `spark`.
 2. A test of it that starts a process fails, in the whole suite as well. The simulation may: the whole suite shares its
    worlds among processes.
-3. A test of it that uses more processor time than a quick test may fails: mark it `slow`. Tests that wait are listed at
-   the end: for how long depends on what else the machine does, so no test fails for it.
+3. A test that uses a tenth of a second of the processor is slow. A quick one that does so is listed at the end, and
+   fails if it uses three times as much, as it does not even on a busy machine. Tests that wait are listed as well: for
+   how long depends on what else the machine does, so no test fails for it.
 4. Hypothesis and the simulation try fewer examples.
 
 `./dev prove` runs the tests of the tests, which `tests/proof.py` describes. `./dev test` leaves them out. With
@@ -42,8 +43,8 @@ _MEMORY_BYTES_MIN = 4 << 30
 
 _NOT_QUICK_FOLDERS = ("spark", "integration")
 _NOT_QUICK_MARKS = ("slow", "processes", "broker", "spark", "proof")
-_QUICK_CPU_S = 0.5
-"""Processor time of a quick test, five times what the slowest takes on a usual machine."""
+_SLOW_CPU_S, _QUICK_CPU_S = 0.1, 0.3
+"""Processor time from which a test is slow, and from which it may not be quick: a busy machine takes twice as long."""
 
 _QUICK_WAIT_S = 1.0
 _GARBAGE = 20_000
@@ -124,46 +125,59 @@ def _is_below(item: pytest.Item, folders: Iterable[str]) -> bool:
 
 
 def _files_open() -> int:
-    return sum(1 for _ in _OPEN_FILES.iterdir())
+    return len(os.listdir(_OPEN_FILES))  # noqa: PTH208 - ten times as quick, and each test asks twice
 
 
 @pytest.fixture(autouse=True)
-def _leaves_few_files_open() -> Generator[None]:
-    """Have no test leave many files open: from 1,024 on, no MQTT client after it would hear a thing."""
-    before = _files_open()
-    yield
-    if _files_open() > _LEFT_OPEN_MAX:
-        gc.collect()  # what only garbage holds open is closed
-    left = _files_open() - before
-    assert left <= _LEFT_OPEN_MAX, f"{left} files are still open: close what the test has opened"
+def _keeps_the_rules(request: pytest.FixtureRequest) -> Generator[None]:
+    """Check each test, and judge it without what fixtures of wider scope do.
 
-
-_waited: list[tuple[float, str]] = []
-
-
-@pytest.fixture(autouse=True)
-def _is_as_quick_as_it_says(request: pytest.FixtureRequest) -> Generator[None]:
-    """Fail a quick test that computes for long, without what fixtures of wider scope do; note one that waits."""
-    if not request.config.getoption("--quick"):
-        yield
-        return
-    computed_s, busy_s = time.process_time(), time.monotonic() - _queued_s()
-    yield
-    computed_s = time.process_time() - computed_s
-    waited_s = time.monotonic() - _queued_s() - busy_s - computed_s
-    if waited_s > _QUICK_WAIT_S:
-        _waited.append((waited_s, request.node.nodeid))
-    assert computed_s < _QUICK_CPU_S or _is_below(request.node, _SHARES_WORK), (
-        f"{computed_s:.1f} s of processor time: mark the test `slow`, or make it cheaper"
-    )
-
-
-@pytest.fixture(autouse=True)
-def _proves_what_it_says(request: pytest.FixtureRequest) -> Generator[None]:
-    """Fail a test of the tests without the mark `proof`, and a test of the product with it."""
+    One fixture for all rules: ten thousand tests need one, and each costs a second of the quick suite.
+    """
+    files_before = _files_open()
+    quick = _Stopwatch(request.node) if request.config.getoption("--quick") else None
     mark = request.node.get_closest_marker("proof")
     with proof.expected(request.node.nodeid, marked=mark is not None and "more" not in mark.kwargs):
         yield
+    if quick is not None:
+        quick.judge()
+    _leaves_few_files_open(files_before)
+
+
+def _leaves_few_files_open(before: int) -> None:
+    """Have no test leave many files open: from 1,024 on, no MQTT client after it would hear a thing."""
+    after = _files_open()
+    if after > _LEFT_OPEN_MAX:
+        gc.collect()  # what only garbage holds open is closed
+        after = _files_open()
+    assert after - before <= _LEFT_OPEN_MAX, f"{after - before} files are still open: close what the test has opened"
+
+
+_waited: list[tuple[float, str]] = []
+_computed: list[tuple[float, str]] = []
+
+
+class _Stopwatch:
+    """Fails a quick test that computes for long; notes one that computes for longer than it should, or waits."""
+
+    def __init__(self, test: pytest.Item) -> None:
+        self._test = test
+        self._queued_s, self._computed_s, self._now_s = _queued_s(), time.process_time(), time.monotonic()
+
+    def judge(self) -> None:
+        """Judge it at the end of its test."""
+        computed_s = time.process_time() - self._computed_s
+        passed_s = time.monotonic() - self._now_s
+        if passed_s - computed_s > _QUICK_WAIT_S:  # or others had the processors
+            waited_s = passed_s - computed_s - (_queued_s() - self._queued_s)
+            if waited_s > _QUICK_WAIT_S:
+                _waited.append((waited_s, self._test.nodeid))
+        if computed_s < _SLOW_CPU_S or _is_below(self._test, _SHARES_WORK):
+            return
+        _computed.append((computed_s, self._test.nodeid))
+        assert computed_s < _QUICK_CPU_S, (
+            f"{computed_s:.2f} s of processor time: mark the test `slow`, or make it cheaper"
+        )
 
 
 def _queued_s() -> float:
@@ -172,7 +186,9 @@ def _queued_s() -> float:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the quick tests that waited long."""
+    """List the quick tests that took long."""
+    for computed_s, test in sorted(_computed, reverse=True)[:10]:
+        terminalreporter.write_line(f"computed for {computed_s:.2f} s, mark it `slow`: {test}")
     for waited_s, test in sorted(_waited, reverse=True)[:10]:
         terminalreporter.write_line(f"waited for {waited_s:.1f} s: {test}")
 

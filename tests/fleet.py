@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import random
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -45,12 +44,18 @@ Opens = Callable[[Path, Incarnation, StorageKey, int], SqliteStore]
 
 
 @cache
-def _empty_state() -> bytes:
-    """Return the file of a new store, made once by the store itself: its tables take twenty times as long."""
+def _empty_state() -> tuple[bytes, bytes]:
+    """Return what a new store's file has before and after its incarnation.
+
+    Made once by the store itself, whose tables take twenty times as long. The incarnation has a fixed length, so each
+    device writes its own into a copy, without opening a database for that.
+    """
+    unlikely = hashlib.blake2b(b"an incarnation", digest_size=INCARNATION_BYTES).digest()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state"
-        SqliteStore(path, Incarnation(bytes(INCARNATION_BYTES)), StorageKey(bytes(32))).close()
-        return path.read_bytes()
+        SqliteStore(path, Incarnation(unlikely), StorageKey(bytes(32))).close()
+        before, after = path.read_bytes().split(unlikely)
+    return before, after
 
 
 def open_store(
@@ -61,10 +66,9 @@ def open_store(
 ) -> SqliteStore:
     """Open a store, of any device where no key is given; a new one begins as a copy."""
     if not path.exists():
+        assert len(new_incarnation) == INCARNATION_BYTES
         path.touch(0o600)
-        path.write_bytes(_empty_state())
-        with closing(sqlite3.connect(path)) as state, state:
-            state.execute("UPDATE device SET incarnation = ?", (new_incarnation,))
+        path.write_bytes(new_incarnation.join(_empty_state()))
     return SqliteStore(path, new_incarnation, storage_key or StorageKey(bytes(32)), outbox_bytes)
 
 
