@@ -58,6 +58,13 @@ def _empty_state() -> tuple[bytes, bytes]:
     return before, after
 
 
+def write_empty_state(path: Path, incarnation: Incarnation) -> None:
+    """Write the file of a new store, as it is after its first opening."""
+    assert len(incarnation) == INCARNATION_BYTES
+    path.touch(0o600)
+    path.write_bytes(incarnation.join(_empty_state()))
+
+
 def open_store(
     path: Path,
     new_incarnation: Incarnation,
@@ -66,9 +73,7 @@ def open_store(
 ) -> SqliteStore:
     """Open a store, of any device where no key is given; a new one begins as a copy."""
     if not path.exists():
-        assert len(new_incarnation) == INCARNATION_BYTES
-        path.touch(0o600)
-        path.write_bytes(new_incarnation.join(_empty_state()))
+        write_empty_state(path, new_incarnation)
     return SqliteStore(path, new_incarnation, storage_key or StorageKey(bytes(32)), outbox_bytes)
 
 
