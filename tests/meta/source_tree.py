@@ -16,6 +16,11 @@ PRODUCT = ("agent", "spark_ingest", "firmware_bridge", "broker_conf", "demo", "b
 HOLDS_PACKAGES = ("agent", "spark_ingest", "firmware_bridge")
 """Top folders that are no packages themselves: what they ship lies in the packages below them."""
 
+_PLACED = (
+    *(ast.expr, ast.stmt, ast.arguments, ast.arg, ast.keyword, ast.alias, ast.comprehension),
+    *(ast.excepthandler, ast.withitem, ast.match_case, ast.pattern),
+)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -28,8 +33,8 @@ class Source:
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """Return every node of the tree."""
-        return tuple(ast.walk(self.tree))
+        """Return every node of the tree, but no `ctx` or operator: these have no place in the file."""
+        return tuple(_walk(self.tree))
 
     @cached_property
     def imports(self) -> set[str]:
@@ -68,6 +73,19 @@ class Source:
 
     def __str__(self) -> str:
         return str(self.path.relative_to(ROOT))
+
+
+def _walk(tree: ast.Module) -> list[ast.AST]:
+    """Return the nodes in the order of `ast.walk`, three times as quickly: the house has a million."""
+    nodes: list[ast.AST] = [tree]
+    for node in nodes:  # which grows
+        for field in node._fields:
+            part = getattr(node, field, None)
+            if isinstance(part, list):
+                nodes += [each for each in part if isinstance(each, _PLACED)]
+            elif isinstance(part, _PLACED):
+                nodes.append(part)
+    return nodes
 
 
 @cache

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import cache
 
 import pytest
 
@@ -245,11 +246,12 @@ def test_each_form_of_envelopes_is_of_a_listed_suite() -> None:
     assert {int(row[2]) for row in _rows("Forms of envelopes")} <= set(suites)
 
 
+@cache
 def _texts() -> set[str]:
     """Return every text and byte string of the product that fits a line."""
     found: set[str] = set()
     for source in sources("agent", "firmware_bridge", "spark_ingest"):
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes) and len(node.value) < 40:
                 found.add(node.value if isinstance(node.value, str) else node.value.decode("latin-1"))
     return found
