@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 
 from tests.meta.source_tree import HOLDS_PACKAGES, PRODUCT, Source, sources, within
 
@@ -88,10 +87,9 @@ def _words(name: str) -> set[str]:
     return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
 
 
-@cache
-def _given(source: Source) -> frozenset[str]:
+def _given(source: Source) -> set[str]:
     """Return every name that a file gives to something, and its own."""
-    return frozenset((source.path.stem, *_names(source.nodes)))
+    return {source.path.stem, *_names(source.nodes)}
 
 
 def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
