@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from covey.core.telemetry.decoding import read_telemetry
+from tests.examples import parameters
 from tests.vectors import HERE, load
 from tests.vectors.generate import FILES, file_content, text
 
 _PAGES = HERE.parents[1] / "docs/protocol"
 _REGISTRY = (_PAGES / "registry.md").read_text(encoding="utf-8")
 _ALL = sorted(path.stem for path in HERE.glob("*.json") if path.stem != "schema")
+_BY_SIZE = sorted(_ALL, key=lambda name: (HERE / f"{name}.json").stat().st_size)
+_SMALL = len(_ALL) // 2
 _ANOTHER_ZLIB = hasattr(zlib, "ZLIBNG_VERSION") or "ng" in zlib.ZLIB_RUNTIME_VERSION
 """It deflates otherwise, and no worse."""
 
@@ -44,7 +47,7 @@ def test_the_telemetry_file_is_what_the_generator_writes() -> None:
             assert read_telemetry(bytes.fromhex(entry["bytes"])) == read_telemetry(bytes.fromhex(other["bytes"]))
 
 
-@pytest.mark.parametrize("name", _ALL)
+@pytest.mark.parametrize("name", parameters(_BY_SIZE, quick=_SMALL))
 def test_a_file_has_the_schema_of_all(name: str) -> None:
     """What it is about, names, `bytes` with a code, and no number that a reader of JSON may round."""
     jsonschema = pytest.importorskip("jsonschema", reason="the peers extra is not installed")

@@ -36,6 +36,7 @@ def _recovery() -> Recovery:
     return Recovery(1_790_000_000_000_000, files, (copied,), (operator,), group, (replaced,))
 
 
+@pytest.mark.slow
 def test_what_was_saved_is_read() -> None:
     assert open_recovery(_recovery().sealed(_WORDS), _typed()) == _recovery()
 
@@ -74,6 +75,7 @@ def test_a_newer_file_is_named_so() -> None:
         open_recovery(cbor.encode([2, *rest]), _typed())
 
 
+@pytest.mark.slow
 def test_no_file_outside_the_listed_places_is_written() -> None:
     for name in (
         "identity.key",

@@ -34,9 +34,14 @@ from tests.sealed import sealed
 _HOUR_US = 3_600_000_000
 
 
+@pytest.fixture(scope="module")
+def made_fleet(tmp_path_factory: pytest.TempPathFactory) -> OperatedFleet:
+    return OperatedFleet(tmp_path_factory.mktemp("fleet"), groups=3, devices=4)
+
+
 @pytest.fixture
-def fleet(tmp_path: Path) -> OperatedFleet:
-    return OperatedFleet(tmp_path, groups=3, devices=4)
+def fleet(made_fleet: OperatedFleet, tmp_path: Path) -> OperatedFleet:
+    return made_fleet.copied(tmp_path)
 
 
 class Operator:

@@ -74,9 +74,14 @@ class Site(OperatedFleet):
         return {each["label"]: each["state"] for each in move["devices"]}
 
 
+@pytest.fixture(scope="module")
+def made_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(tmp_path_factory.mktemp("site"))
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+def site(made_site: Site, tmp_path: Path) -> Site:
+    return made_site.copied(tmp_path)
 
 
 def test_a_split_adds_the_devices_by_one_manifest_and_orders_the_rest(site: Site) -> None:

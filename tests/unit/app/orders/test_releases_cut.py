@@ -25,9 +25,14 @@ _WRITES = 7
 """A file and an order in each of three groups, and the plan."""
 
 
+@pytest.fixture(scope="module")
+def made_fleet(tmp_path_factory: pytest.TempPathFactory) -> OperatedFleet:
+    return OperatedFleet(tmp_path_factory.mktemp("fleet"), groups=3, devices=2, phone=False)
+
+
 @pytest.fixture
-def fleet(tmp_path: Path) -> OperatedFleet:
-    return OperatedFleet(tmp_path, groups=3, devices=2, phone=False)
+def fleet(made_fleet: OperatedFleet, tmp_path: Path) -> OperatedFleet:
+    return made_fleet.copied(tmp_path)
 
 
 def _release(fleet: OperatedFleet, folder: Path, cut: Callable[[], None]) -> int:

@@ -155,6 +155,7 @@ def test_a_segment_that_is_whole_again_is_forgotten(site: Site) -> None:
     assert _condition(site) == ""
 
 
+@pytest.mark.slow
 def test_looks_at_many_small_segments_go_through_them_once_a_minute(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def _adopt(tmp_path: Path, hub: Here, password: str) -> Path:
     return state
 
 
+@pytest.mark.slow
 def test_it_has_the_hubs_keys_groups_and_settings_and_a_life_of_its_own(
     tmp_path: Path, hub: Here, password: str
 ) -> None:
@@ -72,6 +73,7 @@ def _finding(hub: Here) -> tuple[str, str, str]:
     return found["level"], found["line"], found["hint"]
 
 
+@pytest.mark.slow
 def test_check_reports_what_changed_since_the_last_recovery_file(tmp_path: Path, hub: Here, password: str) -> None:
     assert _finding(hub)[:2] == ("skipped", "no recovery file was written here (covey hub save FILE)")
     file = str(tmp_path / "hub.recovery")
@@ -91,6 +93,7 @@ def test_check_reports_what_changed_since_the_last_recovery_file(tmp_path: Path,
     assert _finding(hub)[0] == "ok"
 
 
+@pytest.mark.slow
 def test_an_adopted_hub_knows_the_file_that_it_came_from(tmp_path: Path, hub: Here, password: str) -> None:
     state = _adopt(tmp_path, hub, password)
     with open_device(find_state(str(state))) as device:
@@ -99,6 +102,7 @@ def test_an_adopted_hub_knows_the_file_that_it_came_from(tmp_path: Path, hub: He
     assert found.changed == ()
 
 
+@pytest.mark.slow
 def test_an_adopted_hub_changes_its_groups(tmp_path: Path, hub: Here, password: str) -> None:
     state = _adopt(tmp_path, hub, password)
     other = Here(tmp_path, "other").json("key", "show")
@@ -117,6 +121,7 @@ def test_a_machine_that_is_a_device_adopts_nothing(tmp_path: Path, hub: Here, pa
     assert other.json("key", "show") == before
 
 
+@pytest.mark.slow
 def test_a_wrong_passphrase_leaves_nothing(tmp_path: Path, hub: Here, password: str) -> None:
     file = tmp_path / "hub.recovery"
     hub.ok("hub", "save", str(file), "--password-file", password)
@@ -142,6 +147,7 @@ def test_an_adoption_that_a_power_cut_ended_is_repeated(tmp_path: Path, hub: Her
         assert new.node.groups.joined() == old.node.groups.joined()
 
 
+@pytest.mark.slow
 def test_a_replaced_gateway_stays_replaced(tmp_path: Path, hub: Here, password: str) -> None:
     old, new = DeviceKey(bytes([1]) * 32), DeviceKey(bytes([2]) * 32)
     with open_device(find_state(str(hub.state))) as device, device.store.transaction():

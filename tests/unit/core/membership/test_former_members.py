@@ -17,6 +17,7 @@ from covey.core.wire.envelope import seal
 from covey.core.wire.heads import GroupHead
 from covey.core.wire.message import UNKNOWN_TYPE, MessageType, write_message
 from covey.limits.heads import FORMER_LOOK_SECONDS, FORMER_LOOKS_SAVED
+from tests.examples import parameters
 from tests.fleet import Device, Make, carry, found
 from tests.stolen import Stolen, acknowledge, meet, members_of, queued, remove, rename, report
 
@@ -219,7 +220,7 @@ def test_what_a_removed_device_still_had_to_send_reaches_nobody_and_stops_nothin
     assert mal.store.outbox.totals() == (0, 0), "nothing is sent for ever"
 
 
-@pytest.mark.parametrize("kind", [each for each in MessageType if each is not UNKNOWN_TYPE])
+@pytest.mark.parametrize("kind", parameters((each for each in MessageType if each is not UNKNOWN_TYPE), quick=8))
 def test_no_kind_of_message_by_a_removed_device_changes_anything_in_its_former_group(
     make: Make, kind: MessageType
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from covey.core.group.manifest import Member, genesis, read_manifest, secret_id, sign_manifest
 from covey.core.group.trust import GroupTrust
 from covey.core.ids import GroupId
@@ -24,6 +26,7 @@ def test_a_manifest_far_above_the_stored_ones_reopens_nothing(tmp_path: Path) ->
     assert len(waiting) == 2
 
 
+@pytest.mark.slow
 def test_an_old_rival_that_a_member_has_taken_in_time_is_taken_later_too(tmp_path: Path) -> None:
     """Else the bound on old rivals parts a group: the manifest that ends the conflict would be a gap for ever."""
     ann, ben = Device("ann", tmp_path), identity("ben")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from covey.core.ids import Place
 from covey.core.link.queued import Lane, MessageClass
 from covey.core.wire.message import MessageType, read_message
@@ -70,6 +72,7 @@ def test_a_board_overtakes_within_a_bound_that_grows_with_time(tmp_path: Path) -
     assert later == [True] * BOARD_ALARMS_SAVED + [False] * BOARD_ALARMS_SAVED
 
 
+@pytest.mark.slow
 def test_alarms_of_boards_leave_half_of_the_reserve(tmp_path: Path) -> None:
     """A full outbox drops older envelopes of boards, and none that is an alarm."""
     fleet = _behind_one(tmp_path, outbox_bytes=100_000)

@@ -218,6 +218,7 @@ def test_a_programs_setting_is_handed_over(site: Site) -> None:
     assert site.state("app.mode") == ("HANDED_OVER", "eco")
 
 
+@pytest.mark.slow
 def test_a_device_bears_only_so_many(site: Site) -> None:
     site.owner.allowed |= {f"k{number:04}" for number in range(MAXIMUM_REPORTED_SETTINGS * 2)}
     for number in range(MAXIMUM_REPORTED_SETTINGS + 5):

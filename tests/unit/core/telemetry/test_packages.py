@@ -39,6 +39,7 @@ def test_pieces_that_do_not_belong_together_make_nothing() -> None:
         assert packages.joined(wrong) is None
 
 
+@pytest.mark.slow
 def test_what_is_no_list_is_refused_and_inflates_no_further_than_its_bound() -> None:
     bomb = zlib.compress(bytes(50_000_000), 9)
     for wrong in (b"", b"no list", packages.packed(_SIX_HUNDRED)[:-3], bomb, bytes(MAXIMUM_INVENTORY_BYTES + 1)):

@@ -241,6 +241,7 @@ def test_an_alarm_overtakes_a_backlog() -> None:
     assert Alarm.RAISED in after[:2], "behind what was under way when the line went"
 
 
+@pytest.mark.slow
 def test_after_an_absence_alarms_leave_first_and_none_was_dropped() -> None:
     world = _world(32, outbox_bytes=2_500)
     world.run(10)
@@ -266,6 +267,7 @@ def test_after_an_absence_alarms_leave_first_and_none_was_dropped() -> None:
     assert lost | came == set(range(1, len(lost) + len(came) + 1)), "every batch came or is thinned"
 
 
+@pytest.mark.slow
 def test_alarms_have_half_of_the_outbox_at_most() -> None:
     world = _world(33, outbox_bytes=1_200)
     world.run(10)

@@ -229,6 +229,7 @@ def test_what_no_gateway_has_begins_with_what_was_thinned() -> None:
     assert outbox.receive_acknowledgement(0, [(11, 11)], 0) == [(1, 7)], "a RESUME names what never comes"
 
 
+@pytest.mark.slow
 def test_a_summary_that_a_gateway_has_is_noted_no_longer() -> None:
     world = simulation.World(60, **LONG)
     world.run(100)
@@ -241,6 +242,7 @@ def test_a_summary_that_a_gateway_has_is_noted_no_longer() -> None:
     assert not world.files.held[messages.LOSSES_FILE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut_after", [0.0, 0.3, 2.0, 40.0])
 def test_a_power_cut_tells_what_was_thinned_as_lost(cut_after: float) -> None:
     """In the outage, or while the summary is on its way: each batch came, is in a summary, or is reported."""
@@ -271,6 +273,7 @@ def test_a_power_cut_tells_what_was_thinned_as_lost(cut_after: float) -> None:
     assert 3 * (len(known) - 1) >= 2 * closed - 3, "two thirds of an outage are noted at least"
 
 
+@pytest.mark.slow
 def test_a_series_of_keep_newest_has_one_window() -> None:
     world = simulation.World(55, rules=["*half keep newest", "*counter keep thin", "* keep newest"], **LONG)
     world.run(100)
@@ -285,6 +288,7 @@ def test_a_series_of_keep_newest_has_one_window() -> None:
     assert series_rules.read_rules(["a keep newest"]) == ([], [("a", 1)])
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_no_longer_believed_begins_another_summary() -> None:
     world = simulation.World(56, **LONG)
     world.run(100)
@@ -312,6 +316,7 @@ def test_without_heap_for_it_the_oldest_is_lost(monkeypatch: pytest.MonkeyPatch)
     assert came | lost == set(range(1, len(came) + len(lost) + 1))
 
 
+@pytest.mark.slow
 def test_a_heap_that_ends_while_it_thins_counts_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     world, rng = simulation.World(58, **LONG), random.Random(1)
     world.run(100)

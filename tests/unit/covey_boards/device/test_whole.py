@@ -66,6 +66,7 @@ def _ledger(world: simulation.World) -> tuple[set[int], set[int], set[int]]:
     return came, set(summarised), lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "minutes"), [(81, 25), (82, 35)])
 def test_a_series_is_whole_after_an_outage_in_which_others_are_thinned(seed: int, minutes: int) -> None:
     world = simulation.World(seed, rules=RULES, **LONG)
@@ -130,6 +131,7 @@ def test_a_second_outage_is_another_loss() -> None:
     assert came | summarised | lost == set(range(1, len(came | summarised | lost) + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut_after", [0.0, 0.3, 2.0, 40.0])
 @pytest.mark.parametrize("hours", [1, 4])
 def test_a_power_cut_tells_what_was_kept_as_lost(cut_after: float, hours: int) -> None:
@@ -180,6 +182,7 @@ def test_what_is_kept_whole_outlasts_a_deep_sleep(memory_bytes: int) -> None:
     assert not _windows(world, "sim:counter")
 
 
+@pytest.mark.slow
 def test_an_ordered_restart_without_a_gateway_tells_what_had_no_room() -> None:
     world = simulation.World(88, rules=RULES, **LONG)
     world.run(100)
@@ -201,6 +204,7 @@ def test_an_ordered_restart_without_a_gateway_tells_what_had_no_room() -> None:
     assert came | set(reported) == set(range(1, last + 1))
 
 
+@pytest.mark.slow
 def test_other_rules_free_what_is_kept_and_lose_nothing() -> None:
     world = simulation.World(89, rules=RULES, **LONG)
     world.run(130)
@@ -213,6 +217,7 @@ def test_other_rules_free_what_is_kept_and_lose_nothing() -> None:
     assert _values(world, "sim:half") == [5 * each for each in range(1, world.sensor.count + 1)]
 
 
+@pytest.mark.slow
 def test_a_heap_that_ends_while_a_batch_is_closed_loses_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     world = simulation.World(90, rules=RULES, **LONG)
     world.run(100)
