@@ -1,8 +1,9 @@
 """The parent of one program that an action runs, in a process of its own: no process of the program outlives it.
 
-Run by its path, with `python -I -S`, so it imports nothing of Covey's. Arguments: the agent's process id, bytes of
-address space, seconds of processor time, bytes of a file, processes, then the program and its arguments; below 0 there
-is no such bound.
+Run by its path, with `python -I -S`, so it imports nothing of Covey's. Of the standard library it imports what needs no
+other module, because that takes longer than most programs run. Arguments: the agent's process id, bytes of address
+space, seconds of processor time, bytes of a file, processes, then the program and its arguments; below 0 there is no
+such bound.
 
 1. It is asked to end (SIGTERM) by the agent, or by the kernel when the agent is gone, however that ended.
 2. What the program leaves behind becomes its child (`PR_SET_CHILD_SUBREAPER`), even in a session of its own. When the
@@ -13,12 +14,10 @@ is no such bound.
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found] # the module around it makes enumerations of its numbers
 import os
 import resource
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
 
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
 """The variables of a guarded program; it gets none of the agent's."""
@@ -36,12 +35,12 @@ def command() -> tuple[str, ...]:
 
 def run(agent: int, limits: tuple[int, int, int, int], argv: list[str]) -> int:
     """Run a program to its end; return the code to exit with, or below 0 the signal that ended it."""
-    import ctypes  # the agent, which starts this by its path, spares 0.2 MiB
+    import _ctypes  # the agent, which starts this by its path, spares 0.2 MiB
 
     signal.pthread_sigmask(signal.SIG_BLOCK, _WANTED)
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type] # it is what `ctypes.CDLL(None)` gives it
+    _ctypes.call_function(prctl, (_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0))
+    _ctypes.call_function(prctl, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
     if os.getppid() != agent:  # it was gone before the kernel knew whom to tell
         return _NOT_RUN
     program = os.fork()
@@ -59,7 +58,7 @@ def _become(memory_bytes: int, processor_seconds: int, file_bytes: int, processe
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_CPU, processor_seconds)
         _limit(resource.RLIMIT_FSIZE, file_bytes)
-        if processes >= 0:
+        if processes >= 0 and os.getuid():
             _limit(resource.RLIMIT_NPROC, processes + _running(os.getuid()))
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123 - before a limit, no pathlib
             file.write("1000")
@@ -89,36 +88,46 @@ def _ended(program: int) -> bool:
 
 def _killed_all(program: int) -> int:
     """Kill all that remains, including orphans of children; return how the program ended."""
-    code = -signal.SIGKILL
-    with suppress(ProcessLookupError, PermissionError):
+    code: int = -signal.SIGKILL
+    try:  # noqa: SIM105 - it would import a module
         os.killpg(program, signal.SIGKILL)
-    with suppress(ChildProcessError):
-        while True:
-            for child in _children():
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(child, signal.SIGKILL)
-            ended, status = os.waitpid(-1, 0)
-            if ended == program:
-                code = os.waitstatus_to_exitcode(status)
-    return code
+    except (ProcessLookupError, PermissionError):
+        pass
+    while True:
+        try:
+            ended, status = os.waitpid(-1, os.WNOHANG)
+            if not ended:
+                _kill_children()
+                ended, status = os.waitpid(-1, 0)
+        except ChildProcessError:
+            return code
+        if ended == program:
+            code = os.waitstatus_to_exitcode(status)
+
+
+def _kill_children() -> None:
+    own = str(os.getpid())
+    for name in os.listdir("/proc"):  # noqa: PTH208 - as above
+        if not name.isdecimal():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                parent = file.read().rpartition(")")[2].split()[1]
+            if parent == own:
+                os.kill(int(name), signal.SIGKILL)
+        except OSError:
+            continue
 
 
 def _running(user: int) -> int:
     found = 0
     for name in os.listdir("/proc"):  # noqa: PTH208 - as above
         if name.isdecimal():
-            with suppress(OSError):
+            try:
                 found += len(os.listdir(f"/proc/{name}/task")) if os.stat(f"/proc/{name}").st_uid == user else 0  # noqa: PTH116, PTH208
+            except OSError:
+                continue
     return found
-
-
-def _children() -> Iterator[int]:
-    own = str(os.getpid())
-    for name in os.listdir("/proc"):  # noqa: PTH208 - as above
-        if name.isdecimal():
-            with suppress(OSError), open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-                if file.read().rpartition(")")[2].split()[1] == own:
-                    yield int(name)
 
 
 if __name__ == "__main__":

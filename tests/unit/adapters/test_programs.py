@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -240,6 +241,18 @@ def test_a_file_has_its_bound(tmp_path: Path) -> None:
     end = _ended(_start("sh", "-c", f"yes > {tmp_path}/endless", bounds=bounds))
     assert end.code != 0
     assert (tmp_path / "endless").stat().st_size == 256 * KIB
+
+
+def test_a_guard_imports_little(tmp_path: Path) -> None:
+    """It is started for each program: every module costs milliseconds on a small machine."""
+    guard = tmp_path / "guard.py"
+    said = "print(sorted(sys.modules), file=sys.stderr, flush=True)\n    os._exit(code & 255)"
+    guard.write_text(Path(program_guard.__file__).read_text().replace("os._exit(code & 255)", said))
+    words = [sys.executable, "-I", "-S", str(guard), str(os.getpid()), "-1", "60", "-1", "64", "/bin/true"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(done.stderr))
+    assert {"os", "resource", "_signal", "_ctypes"} <= loaded
+    assert not loaded & {"collections", "contextlib", "ctypes", "enum", "functools", "re", "signal", "types"}
 
 
 def test_processes_have_their_bound() -> None:
