@@ -8,9 +8,6 @@ from __future__ import annotations
 OPEN_SEEDS: dict[str, dict[int, str]] = {
     "": {},
     "metered": {},
-    "planned": {
-        123: "the world does not become quiet",  # nobody takes the manifest of who was removed
-        125: "the world does not become quiet",  # the laptop died; nobody else adds who is to move
-    },
+    "planned": {},
 }
 """Each with how its violation begins, by the kind of its world (`many.RUNS`)."""

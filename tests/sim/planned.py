@@ -37,7 +37,7 @@ from covey.app.orders.fleet import Scope, administered, shared_groups
 from covey.app.orders.group_moves import finish_here, known_moves, order_move
 from covey.app.orders.plans import KnownPlan, plan_report, plans
 from covey.app.orders.release_reports import Release, pick_release, release
-from covey.app.orders.releases import PlannedPart, begin, go_on, pause, plan_release, read_waves, resume
+from covey.app.orders.releases import PlannedPart, abort, begin, go_on, pause, plan_release, read_waves, resume
 from covey.core.actions.commands import CommandRecord
 from covey.core.actions.definition import MOVE_ACTION
 from covey.core.actions.obeying import obeyers
@@ -125,10 +125,11 @@ class _Ordered:
 
 @dataclass(slots=True)
 class _Rolled:
-    """A release: its version, who continues it, and where it was seen to be finished."""
+    """A release: its version, the gateways that were moving during it, and where it was seen to be finished."""
 
     id: str
     version: str
+    moving: set[str]
     finished: set[str] = field(default_factory=set)
 
 
@@ -157,9 +158,8 @@ class PlannedWorld:
         """Moves that the phone was told to end, once each."""
         self._moving: set[str] = set()
         """Gateways of which a move was ordered that has not been seen to end."""
-        self._sent_away: set[str] = set()
-        """Gateways that were ever ordered to move."""
         self._step = self._number = self.accepted = 0
+        self._is_settling = False
         self.loss = plan.loss
         with self.eve.store.transaction():
             self.lure = self.eve.node.membership.create(EVE, (), self.eve.now.wall_us).group_id
@@ -244,7 +244,7 @@ class PlannedWorld:
     def _settle(self) -> None:
         """Go on without faults until nothing is under way."""
         self.trace("faults cease")
-        self.loss, self.away = 0.0, set()
+        self.loss, self.away, self._is_settling = 0.0, set(), True
         for device in self.devices:
             device.odds = 0.0
         for seconds in _SETTLE:
@@ -340,7 +340,7 @@ class PlannedWorld:
             )
             parts = [PlannedPart(group, each, sealed(opened, group, version)) for group, each in planned]
             found = begin(opened, scope, INSTALLER, parts, "all")
-            self.rolled.append(_Rolled(found.id, version))
+            self.rolled.append(_Rolled(found.id, version, set(self._moving)))
 
         self.accepted += self._does(own, f"release {version}", give)
 
@@ -358,7 +358,8 @@ class PlannedWorld:
 
         def give(opened: Any) -> None:
             self._moving |= moves  # whatever the power leaves of it
-            self._sent_away |= moves
+            for each in self.rolled:
+                each.moving |= moves
             order_move(opened, opened.node.groups.group(source), opened.node.groups.group(target), selector)
 
         self.accepted += self._does(
@@ -380,6 +381,10 @@ class PlannedWorld:
             return
         if before.state == "finished":
             rolled.finished.add(own.name)
+        if before.state == "stopped" and before.said and self._is_settling:
+            scope = Scope(administered(own.opened), fleet=True)
+            self._does(own, f"abort {rolled.version}", lambda opened: abort(opened, scope, rolled.id))
+            return
         if before.state != "ready" and not (before.state == "stopped" and not before.said):
             if before.state == "paused" and self.chance.random() < 0.5:
                 self._does(
@@ -544,7 +549,7 @@ class PlannedWorld:
             check(is_good or gateway.version != rolled.version, f"{name} has stayed on {rolled.version}")
         tried = [name for name, gateway in self.gateways.items() if gateway.installs[rolled.version]]
         if not rolled.version.startswith("good"):
-            stayed = [name for name in tried if name not in self._sent_away]  # who leaves may not be able to tell
+            stayed = [name for name in tried if name not in rolled.moving]  # one that leaves may not be able to tell
             check(len(stayed) <= 1, f"{rolled.version} has reached {tried}: more than its first wave")
         found = self._standing(own, rolled)
         if found is not None and own.name in rolled.finished:

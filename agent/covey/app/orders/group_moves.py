@@ -118,10 +118,8 @@ def order_move(device: Device, source: GroupManifest, target: GroupManifest, sel
     devices = tuple(sorted(member.keys.signing_public for member in moving))
     chosen, once = Selector(SelectorKind.DEVICES, devices=devices), secrets.token_bytes(ONCE_BYTES)
     body = CommandOrder(chosen, MOVE_ACTION, {"group": target.group_id.hex()}, once)
-    newcomers = [each for each in moving if target.member(each.keys.signing_public) is None]
     with all_or_nothing(device):
-        if newcomers:
-            _add(device, target, newcomers)
+        _add(device, target, moving)
         settings, lost = _settings(device, source, device.node.groups.group(target.group_id), moving)
         [*_, order] = write_together(device, [*((target, each) for each in settings), (source, body)])
         device.store.move_orders.put(order.id, source.group_id, target.group_id)
@@ -168,14 +166,17 @@ def _chosen(
     if not moving:
         why = staying[0].why if len(staying) == 1 else f"none of {count(len(staying), 'device')} can move"
         raise LocalError(f"nothing was ordered: {why}", hint="docs/how-to/fleet.md says which devices can move")
+    _check_room(target, sum(target.member(each.keys.signing_public) is None for each in moving))
+    return moving, tuple(staying)
+
+
+def _check_room(target: GroupManifest, newcomers: int) -> None:
     room = MAXIMUM_MEMBERS - len(target.members)
-    more = sum(target.member(each.keys.signing_public) is None for each in moving)
-    if more > room:
+    if newcomers > room:
         raise LocalError(
-            f"group {target.group_id.hex()[:8]} has room for {count(max(room, 0), 'device')}, not for {more}",
+            f"group {target.group_id.hex()[:8]} has room for {count(max(room, 0), 'device')}, not for {newcomers}",
             hint="move fewer devices: --for label:NAME",
         )
-    return moving, tuple(staying)
 
 
 def _objection(member: Member, own: DeviceKey, operators: Iterable[DeviceKey], obeying: Iterable[DeviceKey]) -> str:
@@ -199,9 +200,12 @@ def has_yet_to_leave(store: SqliteStore, group: GroupManifest, key: DeviceKey) -
     return not is_listed and said is not None and any(each.group_id == group.group_id for each in said.heads)
 
 
-def _add(device: Device, target: GroupManifest, newcomers: Sequence[Member]) -> None:
-    """Add members of another group to a group, by one manifest; admins become plain members."""
+def _add(device: Device, target: GroupManifest, moving: Sequence[Member]) -> None:
+    """Add members of another group that a group does not list, by one manifest; admins become plain members."""
     own = device.node.identity.signing_public
+    newcomers = [each for each in moving if target.member(each.keys.signing_public) is None]
+    if not newcomers:
+        return
     for each in newcomers:
         check_may_let_in(target, own, each.keys.signing_public)
 
@@ -270,16 +274,31 @@ def pick_move(device: Device, groups: Sequence[GroupManifest], name: str) -> Kno
 
 
 def finish_here(device: Device, move: KnownMove) -> None:
-    """Have this device remove the devices of a move from the old group once they have moved.
+    """Have this device end a move that another one ordered, which may have died since.
+
+    It adds the devices that wait and that the new group does not list, with the settings that hold for them: the first
+    device may have died before anybody heard of its manifest. It removes devices from the old group once they have
+    moved.
 
     Raises:
-        LocalError: this device is no operator there.
+        LocalError: this device is no operator in the old group, or may not add members to the new one, or that is full.
     """
-    source = GroupId(bytes.fromhex(move.source))
-    check_operator(device, device.node.groups.group(source))
-    with device.store.transaction():
-        order, target = OperationId(bytes.fromhex(move.id)), GroupId(bytes.fromhex(move.target))
-        device.store.move_orders.put(order, source, target)
+    source = device.node.groups.group(GroupId(bytes.fromhex(move.source)))
+    target_id = GroupId(bytes.fromhex(move.target))
+    check_operator(device, source)
+    waiting = {each.device for each in move.devices if each.state == "waiting"}
+    with all_or_nothing(device):
+        if waiting and device.node.groups.is_in(target_id):
+            target = device.node.groups.group(target_id)
+            members = [each for each in source.members if each.keys.signing_public.hex() in waiting]
+            lacking = [each for each in members if target.member(each.keys.signing_public) is None]
+            if lacking:
+                _check_room(target, len(lacking))
+                _add(device, target, lacking)
+                target = device.node.groups.group(target_id)
+                settings, _ = _settings(device, source, target, lacking)
+                write_together(device, [(target, each) for each in settings])
+        device.store.move_orders.put(OperationId(bytes.fromhex(move.id)), source.group_id, target_id)
 
 
 def _known(device: Device, source: GroupManifest, operation: Operation, body: CommandOrder) -> KnownMove:

@@ -3,8 +3,9 @@
 1. The order is a command in the old group. It counts as any other command, and only if the device's owner lets
    operators run `move-group`. It names the new group.
 2. The device asks the operators that it obeys in the old group, one an hour, for an invitation to the new one: first
-   the author of the order. It accepts the invitation by itself if it comes from one of them. No other invitation is
-   accepted, nor one to a group that the owner has declined.
+   the author of the order. It accepts the invitation by itself if it comes from one of them, and asks the next one
+   after an hour if that operator has not let it in. No other invitation is accepted, nor one to a group that the owner
+   has declined.
 3. It takes part in at most `MAXIMUM_GROUP_MOVES` moves at a time, and enters no group by itself once it is in
    `JOINED_UNASKED`, or while it has boards in the old one.
 4. In the new group it obeys the operators that it obeys in the old one at that moment, and no device else. If the
@@ -165,8 +166,9 @@ class Moving:
         if invitation is not None:
             if obeyed.pins:
                 self._records.invited_operators.pin(target, operators, invitation.inviter.signing_public, now.wall_us)
+            self._moves.put(replace(move, asks=move.asks + 1, asked_at_us=now.wall_us))
             actions.accept_request(invitation, label, now)
-        elif not any(each.group_id == target for each in self._records.joins.pending()):
+        else:
             self._ask(move, actions, operators, now)
 
     def _objection(self, move: GroupMove, groups: Groups, obeyed: Obeyed) -> End | None:
@@ -197,7 +199,9 @@ class Moving:
 
     def _ask(self, move: GroupMove, actions: GroupActions, operators: Collection[DeviceKey], now: Now) -> None:
         """Ask the next operator for an invitation, unless one was asked within the hour (rule 2)."""
-        in_turn = sorted(operators, key=lambda each: (each != move.author, each))
+        pending = self._records.joins.pending()
+        joining = {each.inviter.signing_public for each in pending if each.group_id == move.target}
+        in_turn = sorted(set(operators) - joining, key=lambda each: (each != move.author, each))
         if not in_turn or (move.asks and 0 <= now.wall_us - move.asked_at_us < INVITE_REQUEST_US):
             return
         operator = in_turn[move.asks % len(in_turn)]

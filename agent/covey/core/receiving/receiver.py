@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING
 
 from covey.core.content.exchange import ContentExchange
 from covey.core.crypto import Identity, NoiseKey
-from covey.core.group.manifest import read_manifest
+from covey.core.group.manifest import GroupManifest, read_manifest
 from covey.core.group.messages import Bundle
 from covey.core.ids import DeviceKey
 from covey.core.link.costs import Traffic, kind_of
@@ -115,8 +115,8 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
 def _check_member(membership: Membership, message: Message) -> None:
     """Check that the author of a GROUP_MANIFEST, GROUP_PULL or REVOKE may speak of the group.
 
-    Manifests may come from a member that we do not know of yet, if they themselves list it; and from who leaves by
-    them, as others may have told us of that before.
+    Manifests may come from a member that we do not know of yet, if they themselves list it; from a device that leaves
+    by them, as others may have told us of that before; and from one that passes its own removal on to us.
 
     Raises:
         RemoteError: it may not.
@@ -133,9 +133,15 @@ def _check_member(membership: Membership, message: Message) -> None:
         for raw in Bundle.from_wire(message.body).manifests[-1:]:
             newest = read_manifest(raw)
             concerned = newest.member(message.author) is not None or newest.issuer == message.author
-            if newest.group_id == message.group_id and concerned:
+            if newest.group_id == message.group_id and (concerned or _passes_on(membership, message.author, newest)):
                 return
     raise NotAMemberError("the author is not a member of the group")
+
+
+def _passes_on(membership: Membership, author: DeviceKey, newest: GroupManifest) -> bool:
+    """Say whether the author of a manifest that is held here is in another group of ours: else it would repeat it."""
+    groups = membership.groups
+    return not groups.shares_nothing_with(author) and groups.trust(newest.group_id).holds(newest.hash)
 
 
 _PERHAPS_LATER = (RateError, UnknownGroupError, NotAMemberError)

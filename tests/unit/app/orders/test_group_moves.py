@@ -194,6 +194,37 @@ def test_another_device_of_the_operator_completes_a_move(site: Site) -> None:
     assert seen["finishes"]
 
 
+def test_another_device_of_the_operator_adds_the_devices_that_the_first_one_could_not(site: Site) -> None:
+    """The laptop's order reached the old group, and then it died: nobody has its manifest of the new group."""
+    site.laptop.ok("setting", "set", "log.level", "warning", "--for", "device-0", "--group", site.old.hex())
+    order = site.split("device-0,device-1")["id"]
+    assert site.phone is not None
+    site.carry([site.personal, site.old])
+    with site.open(site.phone) as opened:
+        before = opened.node.groups.group(site.new)
+        assert all(before.member(key) is None for key in site.devices[site.old])
+    for _ in range(2):
+        site.phone.ok("group", "moves", "--continue", order[:8])
+    with site.open(site.phone) as opened:
+        group = opened.node.groups.group(site.new)
+        assert group.version == before.version + 1
+        assert [group.member(key) is not None for key in site.devices[site.old]] == [True, True, False]
+        [setting] = opened.store.operations.of_kind(site.new, OperationKind.SETTING)
+        given = read_order(setting.raw).order
+        assert (given.key, given.selector.devices) == ("log.level", (site.devices[site.old][0],))
+
+
+def test_another_device_of_the_operator_adds_no_device_that_has_moved(site: Site) -> None:
+    """An operator has taken it out of the new group since."""
+    order = site.split("device-0")["id"]
+    first = site.devices[site.old][0]
+    site.results(order, [first], CommandState.DONE)
+    site.laptop.ok("group", "remove", first.hex(), "--group", site.new.hex(), "--yes")
+    site.laptop.ok("group", "moves", "--continue", order[:8])
+    with site.open(site.laptop) as opened:
+        assert opened.node.groups.group(site.new).member(first) is None
+
+
 def test_nothing_is_ordered_that_cannot_be_done(site: Site) -> None:
     laptop, old, new = site.laptop, site.old.hex(), site.new.hex()
     where = ("--yes", "--for", "device-0")

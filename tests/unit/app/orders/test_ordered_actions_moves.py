@@ -271,6 +271,27 @@ def test_another_operator_is_asked_if_the_first_one_is_gone(site: Site) -> None:
     assert site.machine.result(order) == ("DONE", "")
 
 
+def test_another_operator_is_asked_if_the_first_one_is_gone_after_it_has_invited(site: Site) -> None:
+    """The device has accepted the invitation, and nobody answers its request to join."""
+    with site.ann.store.transaction():
+        site.ann.node.history.write(site.group_id, OperatorChange(site.cleo.key, "cleo", added=True), site.ann.now)
+    admit(site.ann, site.cleo, site.target, *site.all)
+    with site.ann.store.transaction():
+        site.ann.node.actions.invite_member(site.target, site.ben.key, (), site.ann.now)
+    order = site.move()
+    site.all.remove(site.ann)
+    site.turn(3)
+    assert [each.inviter.signing_public for each in site.ben.store.joins.pending()] == [site.ann.key]
+    site.list_ben(by=site.cleo)
+    for _ in range(2):
+        site.machine.turn(INVITE_REQUEST_US / 1e6)
+        site.carry()
+    site.turn(3)
+    assert site.is_in()
+    assert site.machine.result(order) == ("DONE", "")
+    assert site.ben.store.joins.pending() == []
+
+
 def test_an_operator_that_is_away_is_asked_once_however_long_it_takes(site: Site) -> None:
     site.all.remove(site.ann)
     site.all.remove(site.cleo)

@@ -107,6 +107,21 @@ def test_a_removed_device_learns_of_its_removal_from_any_member_and_nothing_late
     assert mal.store.groups.secret(group_id, removal.epoch_id) is None
 
 
+def test_a_device_that_passes_its_removal_on_is_answered_by_members_that_have_heard_of_it(make: Make) -> None:
+    """They share another group; without an answer it would send the manifest again and again."""
+    ann, ben, mal = make("ann"), make("ben"), make("mal")
+    group_id = found(ann, ben, mal)
+    found(ben, mal)
+    remove(ann, mal, group_id)
+    carry(ann, ben, mal)
+    removal = Bundle((ben.node.groups.group(group_id).raw,), ())
+    with mal.store.transaction():
+        mal.node._queue.queue(ben.key, MessageType.GROUP_MANIFEST, group_id, removal.to_wire(), mal.now)
+    assert queued(mal, ben) == [MessageType.GROUP_MANIFEST]
+    meet(ben, mal)
+    assert queued(mal, ben) == []
+
+
 def test_a_removed_device_that_holds_a_rival_of_its_removal_is_notified(make: Make) -> None:
     ann, ben, cid = make("ann"), make("ben"), make("cid")
     group_id = found(ann, ben, cid)
