@@ -1,18 +1,19 @@
 """Telemetry columns to numpy arrays: what `telemetry.Batch.readings()` yields, without a Python loop per reading.
 
-Batches that are alike (one layout: what one kind of device sends, hour after hour) are decoded together, as the rows of
-matrices, so that a batch of 100 readings costs little more for each than one of 1,000.
+Batches are decoded together, one behind the other in the same arrays, whatever their layouts: so a batch of 100
+readings costs little more for each than one of 1,000.
 
 Decides only how bytes become numbers; `telemetry.decoding` has already checked every length.
-Readings keep their order, so that a reading's place in a row is its index (docs/protocol/core.md, "Telemetry").
-Values stand in three columns, one behind the other in index order: numbers (decimals, then booleans as 0 and 1, then
-floats), texts, data.
+Readings keep their order, so that a reading's place among those of its batch is its index (docs/protocol/core.md,
+"Telemetry"). Values stand in three columns, one behind the other in index order: numbers (decimals, then booleans as 0
+and 1, then floats), texts, data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
@@ -26,44 +27,36 @@ Doubles = npt.NDArray[np.float64]
 Octets = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.intp]
 _Signed = TypeVar("_Signed", np.int8, np.int16, np.int64)
+_Any = TypeVar("_Any", bound=np.generic)
 
 _BEYOND = 2**62
 """No honest sum reaches this; `Column.values` has the same bound."""
 
-_LARGE = 2**48
-"""As many smaller differences as a batch may have do not add up to 62 bits."""
+_SURELY_WITHIN = 0.999 * _BEYOND
+"""Magnitudes that add up to less in float64 add up to less than the bound."""
 _CONTINUED = 0x80
 _SHAPES_HELD = 64
-
-_MAY_WRAP = 1.5 * _BEYOND
-"""A sum that float64 finds below this lies below 2**63, so that int64 has not wrapped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values of batches that are alike, a row of `numbers` for each."""
+    """The values of batches, one batch behind the other."""
 
-    shape: Shape
     numbers: Doubles
+    counts: Integers
+    """How many of the numbers each batch has."""
     wholes: list[Integers]
     """Of each batch the numbers that no double holds, and 0 for each other one; empty where there are none."""
-    texts: list[list[str]]
-    data: list[list[bytes]]
+    texts: list[tuple[str, ...]]
+    data: list[tuple[bytes, ...]]
 
 
-def alike(batch: Batch) -> int:
-    """Return what batches have in common that can be decoded together. It is good while the batch lives."""
-    return id(batch.layout)
-
-
-def varint_integers(columns: Sequence[bytes], count: int) -> Integers:
-    """Return the integers of checked columns of so many varints each: a row for each."""
-    if not count:
-        return np.empty((len(columns), 0), np.int64)
+def varint_integers(columns: Iterable[bytes]) -> Integers:
+    """Return the integers of checked columns of varints, one column behind the other."""
     octets = np.frombuffer(b"".join(columns), np.uint8)
-    if len(octets) == len(columns) * count:  # a byte each
-        return _unfolded(octets.view(np.int8)).astype(np.int64).reshape(len(columns), count)
     ends = np.flatnonzero(octets < _CONTINUED)
+    if len(octets) == len(ends):
+        return _unfolded(octets.view(np.int8)).astype(np.int64)
     numbers, before = octets[ends].astype(np.int16), octets[ends - 1]
     several = before >= _CONTINUED
     np.copyto(numbers, numbers << 7 | before & 0x7F, where=several)
@@ -72,7 +65,7 @@ def varint_integers(columns: Sequence[bytes], count: int) -> Integers:
         lengths = np.diff(ends, prepend=-1)
         longer = np.flatnonzero(lengths > 2)
         integers[longer] = _unfolded(_long_numbers(octets, ends[longer], lengths[longer]))
-    return integers.reshape(len(columns), count)
+    return integers
 
 
 def _long_numbers(octets: Octets, ends: Places, lengths: Places) -> Integers:
@@ -91,112 +84,179 @@ def _unfolded(numbers: npt.NDArray[_Signed]) -> npt.NDArray[_Signed]:
     return signs
 
 
-def batch_times(batches: Sequence[Batch]) -> Integers:
-    """Return the times of batches that are alike, in index order, by the clocks that they name.
+class BatchesTogether:
+    """Batches that are decoded together."""
 
-    Raises:
-        MalformedError: one of 62 bits or more, in any of them.
-    """
-    shape = _shape(batches[0].layout)
-    integers = varint_integers([batch.times for batch in batches], shape.layout.times)
-    if not integers.size:
-        return integers
-    anchors = np.array([batch.anchor_us for batch in batches], np.int64)
-    written = _sums(_sums(integers, None), anchors)
-    return written if shape.times is None else written[:, shape.times]
+    def __init__(self, batches: Sequence[Batch]) -> None:
+        """Look up their layouts."""
+        self._batches = batches
+        numbers: dict[int, int] = {}
+        places = [numbers.setdefault(id(batch.layout), len(numbers)) for batch in batches]
+        firsts = {place: batch.layout for place, batch in zip(reversed(places), reversed(batches), strict=True)}
+        self.shapes = [_shape(firsts[place]) for place in range(len(numbers))]
+        self.shape_of = np.array(places, np.intp)
+        """Which of the shapes each batch has."""
+        self.counts = self._each([shape.layout.readings for shape in self.shapes])
+        """How many readings each batch has."""
+
+    def times(self) -> Integers:
+        """Return the time of each reading, by the clock that its batch names.
+
+        Raises:
+            MalformedError: one of 62 bits or more, in any batch.
+        """
+        written = self._each([shape.layout.times for shape in self.shapes])
+        anchors = np.array([batch.anchor_us for batch in self._batches], np.int64)
+        steps = _sums(varint_integers([batch.times for batch in self._batches]), written)
+        times = _sums(steps, written, anchors)
+        if all(shape.layout.times == shape.layout.readings for shape in self.shapes):
+            return times
+        return times[self._joined([shape.times for shape in self.shapes]) + np.repeat(_begins(written), self.counts)]
+
+    def integers(self) -> Integers:
+        """Return the numbers of kinds DECIMAL and BOOLEAN.
+
+        Raises:
+            MalformedError: one of 62 bits or more, in any batch.
+        """
+        differences = varint_integers([batch.numbers for batch in self._batches])
+        return _sums(differences, self._joined([shape.lengths for shape in self.shapes]))
+
+    def values(self) -> Values:
+        """Return the values.
+
+        Raises:
+            MalformedError: see `integers`; or a float is not finite.
+        """
+        integers = self.integers()
+        numbers = integers.astype(np.float64)
+        lengths = self._joined([shape.lengths for shape in self.shapes])
+        if any(shape.is_scaled for shape in self.shapes):
+            numbers /= np.repeat(self._joined([shape.powers for shape in self.shapes]), lengths)
+        if any(shape.layout.counts[Kind.BOOLEAN] for shape in self.shapes):
+            truths = np.repeat(self._joined([shape.is_boolean for shape in self.shapes]), lengths)
+            numbers[truths] = integers[truths] != 0
+        counts = self._each([shape.layout.numbers for shape in self.shapes])
+        wholes = self._wholes(integers, counts)
+        floats = self._each([shape.layout.counts[Kind.FLOAT] for shape in self.shapes])
+        if floats.any():
+            numbers = _between(numbers, counts, self._floats(), floats)
+        texts, data = self._texts()
+        return Values(numbers, counts + floats, wholes, texts, data)
+
+    def _each(self, of_shapes: list[int]) -> Integers:
+        """Return for each batch what is the same for all of its shape."""
+        return np.array(of_shapes, np.int64)[self.shape_of]
+
+    def _joined(self, of_shapes: list[npt.NDArray[_Any]]) -> npt.NDArray[_Any]:
+        """Return the array of each batch's shape, one behind the other."""
+        return np.concatenate([of_shapes[place] for place in self.shape_of.tolist()])
+
+    def _floats(self) -> Doubles:
+        planes = [np.frombuffer(batch.floats, np.uint8).reshape(8, -1).T for batch in self._batches]
+        floats: Doubles = np.ascontiguousarray(np.concatenate(planes)).view("<f8")[:, 0]
+        if not np.isfinite(floats).all():
+            raise MalformedError("a float is not finite")
+        return floats
+
+    def _wholes(self, integers: Integers, counts: Integers) -> list[Integers]:
+        """Return each batch's decimals that a double may not hold, or nothing; nothing at all if no batch has any."""
+        if not len(integers) or _largest(integers) < EXACT:
+            return []
+        wholes = []
+        for place, begin in zip(self.shape_of.tolist(), _begins(counts).tolist(), strict=True):
+            shape = self.shapes[place]
+            row = integers[begin : begin + shape.layout.counts[Kind.DECIMAL]]
+            powers = np.repeat(shape.powers, shape.lengths)[: len(row)]
+            large = ((row >= EXACT) | (row <= -EXACT)) & (powers == 1)
+            wholes.append(np.where(large, row, 0) if large.any() else row[:0])
+        return wholes
+
+    def _texts(self) -> tuple[list[tuple[str, ...]], list[tuple[bytes, ...]]]:
+        """Return texts and data of each batch, or nothing if no batch has any."""
+        if not any(batch.texts for batch in self._batches):
+            return [], []
+        texts = [tuple([each for each in batch.texts if isinstance(each, str)]) for batch in self._batches]
+        return texts, [tuple([each for each in batch.texts if isinstance(each, bytes)]) for batch in self._batches]
 
 
-def batch_integers(batches: Sequence[Batch]) -> Integers:
-    """Return the numbers of kinds DECIMAL and BOOLEAN of batches that are alike.
+def _begins(lengths: Integers) -> Integers:
+    begins: Integers = np.cumsum(lengths) - lengths
+    return begins
 
-    Raises:
-        MalformedError: one of 62 bits or more, in any of them.
-    """
-    shape = _shape(batches[0].layout)
-    differences = varint_integers([batch.numbers for batch in batches], shape.layout.numbers)
-    if not differences.size:
-        return differences
-    if shape.restarts is None:
-        return _sums(differences, None)
-    if _largest(differences) >= _LARGE:
-        parts = [_sums(part, None) for part in np.split(differences, shape.restarts, axis=1)]
-        return np.concatenate(parts, axis=1)
-    sums = np.cumsum(differences, axis=1)
-    before = sums[:, shape.restarts - 1]
-    sums[:, shape.restarts[0] :] -= np.repeat(before, shape.lengths, axis=1)
-    return sums
+
+def _between(some: Doubles, counts: Integers, others: Doubles, other_counts: Integers) -> Doubles:
+    """Return so many of some, then so many of others, and so on."""
+    is_other = np.repeat(np.tile([False, True], len(counts)), np.stack([counts, other_counts], axis=1).ravel())
+    merged = np.empty(len(is_other), np.float64)
+    merged[~is_other], merged[is_other] = some, others
+    return merged
 
 
 def _largest(integers: Integers) -> int:
     return max(abs(int(integers.max())), abs(int(integers.min())))
 
 
-def _sums(differences: Integers, first: Integers | None) -> Integers:
-    """Return the running sums of each row, from `first` on, where numpy would wrap silently."""
-    begins = 0 if first is None else _largest(first)
-    within = _largest(differences) * differences.shape[1] + begins < _BEYOND  # however they are arranged
-    if not within:
-        about = np.cumsum(differences, axis=1, dtype=np.float64)
-        if first is not None:
-            about += first[:, None]
-        if np.abs(about).max() >= _MAY_WRAP:
-            raise MalformedError("column: a sum exceeds 62 bits")
-    sums = np.cumsum(differences, axis=1)
-    if first is not None:
-        sums += first[:, None]
-    if not within and (sums.max() >= _BEYOND or sums.min() <= -_BEYOND):
-        raise MalformedError("column: a sum exceeds 62 bits")
+def _sums(differences: Integers, lengths: Integers, first: Integers | None = None) -> Integers:
+    """Return the running sums of runs of so many differences, which may begin at `first`.
+
+    All are summed up at once. Where that wraps, differences of two such sums are right all the same.
+
+    Raises:
+        MalformedError: a sum of 62 bits or more.
+    """
+    if not len(differences):
+        return differences
+    most = _largest(differences) * int(lengths.max()) + (0 if first is None else _largest(first))
+    if most >= _BEYOND:
+        _check_sums(differences, lengths, first)
+    sums = np.cumsum(differences)
+    begins = _begins(lengths)
+    before = np.where(begins > 0, sums[begins - 1], 0)
+    sums += np.repeat(-before if first is None else first - before, lengths)
     return sums
 
 
-def batch_values(batches: Sequence[Batch]) -> Values:
-    """Return the values of batches that are alike, in index order.
-
-    Raises:
-        MalformedError: see `batch_integers`; or a float is not finite.
-    """
-    shape = _shape(batches[0].layout)
-    counts = batches[0].layout.counts
-    decimals, whole = shape.booleans
-    numbers = np.empty((len(batches), whole + counts[Kind.FLOAT]), np.float64)
-    integers = batch_integers(batches)
-    numbers[:, :whole] = integers
-    if shape.powers is not None:
-        np.divide(numbers[:, :decimals], shape.powers, out=numbers[:, :decimals])
-    if counts[Kind.FLOAT]:
-        numbers[:, whole:] = _floats([batch.floats for batch in batches])
-        if not np.isfinite(numbers[:, whole:]).all():
-            raise MalformedError("a float is not finite")
-    truths = numbers[:, decimals:whole]
-    np.not_equal(truths, 0.0, out=truths)
-    texts = counts[Kind.TEXT]
-    return Values(
-        shape,
-        numbers,
-        _wholes(integers[:, :decimals], shape.powers),
-        [[text for text in batch.texts[:texts] if isinstance(text, str)] for batch in batches],
-        [[value for value in batch.texts[texts:] if isinstance(value, bytes)] for batch in batches],
-    )
+def _check_sums(differences: Integers, lengths: Integers, first: Integers | None) -> None:
+    """Check runs one by one whose magnitudes may add up to 62 bits."""
+    begins = _begins(lengths)
+    firsts = np.zeros(len(lengths), np.int64) if first is None else first
+    some = np.flatnonzero(lengths)
+    most = np.abs(firsts[some].astype(np.float64))
+    most += np.add.reduceat(np.abs(differences.astype(np.float64)), begins[some])
+    for run in some[most >= _SURELY_WITHIN].tolist():
+        begin, begins_at = int(begins[run]), int(firsts[run])
+        run_sums = [*accumulate(differences[begin : begin + int(lengths[run])].tolist(), initial=begins_at)][1:]
+        if not -_BEYOND < min(run_sums) <= max(run_sums) < _BEYOND:
+            raise MalformedError("column: a sum exceeds 62 bits")
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What all batches of one layout share: each reading's series, each decimal's power of ten.
+    """What all batches of one layout share: names, and of each reading its series and which written time is its own.
 
-    `booleans` is the span of the truth values among the numbers. `times` says for each reading which of the written
-    times is its own; None: one for each. Numbers begin again at `restarts`, one for each series of numbers but the
-    first, which have so many `lengths`; None: there is one at most.
+    `lengths`, `powers` (of ten) and `is_boolean` are of the series of numbers.
     """
 
     layout: Layout
     names: list[str]
     units: list[str]
     series: npt.NDArray[np.int16]
-    powers: Doubles | None
-    booleans: tuple[int, int]
-    times: npt.NDArray[np.intp] | None
-    restarts: npt.NDArray[np.intp] | None
-    lengths: list[int]
+    times: Integers
+    lengths: Integers
+    powers: Doubles
+    is_boolean: npt.NDArray[np.bool_]
+
+    @property
+    def is_scaled(self) -> bool:
+        """Say whether a number has decimal places."""
+        return bool((self.powers != 1).any())
+
+    @property
+    def booleans(self) -> tuple[int, int]:
+        """The span of the truth values among the numbers."""
+        counts = self.layout.counts
+        return counts[Kind.DECIMAL], counts[Kind.DECIMAL] + counts[Kind.BOOLEAN]
 
 
 _shapes: dict[int, Shape] = {}
@@ -213,40 +273,16 @@ def _shape(layout: Layout) -> Shape:
 
 
 def _make_shape(layout: Layout) -> Shape:
-    counts = [entry.count for entry in layout.series]
-    scaled = [entry for entry in layout.series if entry.kind is Kind.DECIMAL]
-    powers = np.repeat([10.0**entry.scale for entry in scaled], [entry.count for entry in scaled]) if scaled else None
-    decimals = layout.counts[Kind.DECIMAL]
-    lengths = [entry.count for entry in layout.series if entry.kind <= Kind.BOOLEAN]
-    restarts = np.cumsum(lengths[:-1]) if len(lengths) > 1 else None
-    times = None
-    if layout.times != layout.readings:
-        runs = zip(layout.times_from, counts, strict=True)
-        times = np.concatenate([np.arange(begin, begin + count) for begin, count in runs])
+    counts = np.array([entry.count for entry in layout.series], np.int64)
+    numbers = [entry for entry in layout.series if entry.kind <= Kind.BOOLEAN]
+    runs = zip(layout.times_from, counts.tolist(), strict=True)
     return Shape(
         layout,
         [entry.name for entry in layout.series],
         [entry.unit for entry in layout.series],
-        np.repeat(np.arange(len(counts), dtype=np.int16), counts) if counts else np.empty(0, np.int16),
-        powers if any(entry.scale for entry in scaled) else None,
-        (decimals, decimals + layout.counts[Kind.BOOLEAN]),
-        times,
-        restarts,
-        lengths[1:],
+        np.repeat(np.arange(len(counts), dtype=np.int16), counts),
+        np.concatenate([np.empty(0, np.int64), *(np.arange(begin, begin + count) for begin, count in runs)]),
+        counts[: len(numbers)],
+        np.array([10.0**entry.scale for entry in numbers], np.float64),
+        np.array([entry.kind is Kind.BOOLEAN for entry in numbers], np.bool_),
     )
-
-
-def _wholes(integers: Integers, powers: Doubles | None) -> list[Integers]:
-    """Return each row's integers that a double may not hold, or nothing."""
-    none = np.empty(0, np.int64)
-    if not integers.size or (integers.max() < EXACT and integers.min() > -EXACT):
-        return [none] * len(integers)
-    large = (integers >= EXACT) | (integers <= -EXACT)
-    if powers is not None:
-        large &= powers == 1
-    return [np.where(of, row, 0) if of.any() else none for row, of in zip(integers, large, strict=True)]
-
-
-def _floats(planes: Sequence[bytes]) -> Doubles:
-    transposed = np.frombuffer(b"".join(planes), np.uint8).reshape(len(planes), 8, -1)
-    return np.ascontiguousarray(transposed.transpose(0, 2, 1)).view("<f8")[:, :, 0]

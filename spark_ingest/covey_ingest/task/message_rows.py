@@ -1,7 +1,7 @@
 """Rows of messages on their way into an Arrow batch, column by column: no row costs more than what it says.
 
-What all rows of an origin say is made once. Batches of one layout are decoded together (`decode`), and stay together:
-a list column is made of their matrices, and of what their layouts say of every batch.
+What all rows of an origin say is made once. Batches are decoded together (`decode`): a list column is made of their
+arrays, and of what their layouts say of every batch.
 """
 
 from __future__ import annotations
@@ -9,20 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from covey.core.ids import printable
 from covey.core.telemetry.batch import Batch
+from covey.core.vault.entries import SegmentRecord
+from covey.core.wire.message import NO_GROUP, Message
 from covey.errors import MalformedError, RemoteError
 from covey_ingest.task.columns import TIMESTAMP
-from covey_ingest.task.decode import Integers, Shape, Values, alike, batch_times, batch_values
+from covey_ingest.task.decode import BatchesTogether, Integers, Values
 from covey_ingest.task.schema import RowKind
-from covey_ingest.task.time_quality import offset, wall_times_together
+from covey_ingest.task.time_quality import TimeQuality, offset, wall_times_together
 from covey_ingest.vault.pruning import Selection
+
+CALENDAR_ENDS_US = 253_402_300_800_000_000
+"""The year 10000: no date in Python or in a table lies beyond it."""
 
 READINGS_PER_BATCH = 100_000
 """An Arrow batch closes at this many readings: about 3 MB of numbers."""
@@ -37,9 +43,7 @@ DECODED_TOGETHER = 32_768
 """Readings whose columns are decoded at once: so many, with all that is made of them, lie in a core's cache."""
 
 _TELEMETRY = RowKind.TELEMETRY.value
-_TELEMETRY_COLUMNS = ("kind", "batch_number", "boot", "alarm")
 _OF_SHAPES = ("names", "units", "series")
-_DECODED_COLUMNS = ("time_quality", "clock_offset", "booleans_from", "booleans_until")
 
 Scalars = dict[str, object]
 """The columns of a row that are no lists, by name."""
@@ -50,19 +54,43 @@ def failure(error: RemoteError) -> Scalars:
     return {"reason": error.code, "detail": printable(str(error))}
 
 
-@dataclass(frozen=True, slots=True)
-class Telemetry:
-    """A batch whose columns are still packed, its number, and when the collector had it."""
+def origin_of(record: SegmentRecord, message: Message | None) -> Scalars:
+    """Return what each row of a record says: where it was landed and, as far as that is known, by whom it is."""
+    said: Scalars = {"segment": record.number, "record": record.index}
+    if record.received_at_us < CALENDAR_ENDS_US:
+        said["received_at"] = record.received_at_us
+    if message is not None:
+        said["author"] = message.author.hex()
+        said["incarnation"] = message.incarnation.hex()
+        said["seq"] = message.seq
+        said["link_seq"] = message.link_seq
+    return said
 
-    received_at_us: int
+
+def group_of(message: Message) -> str | None:
+    """Return the group of a message, in hex."""
+    return None if message.group_id == NO_GROUP else message.group_id.hex()
+
+
+class Telemetry(NamedTuple):
+    """A message of telemetry whose batch is still packed, and the place of its row."""
+
+    place: int
+    record: SegmentRecord
+    message: Message
     number: int
     batch: Batch
 
     @property
+    def origin(self) -> Scalars:
+        """Return what its row says, whether its columns can be decoded or not."""
+        return origin_of(self.record, self.message) | {"group": group_of(self.message)}
+
+    @property
     def scalars(self) -> Scalars:
-        """Return what a row says of it that is in no packed column."""
+        """Return what its row says that is in no packed column."""
         alarm = self.batch.alarm
-        return {
+        return self.origin | {
             "kind": _TELEMETRY,
             "batch_number": self.number,
             "boot": self.batch.clock.boot_id.hex(),
@@ -71,25 +99,18 @@ class Telemetry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A row of telemetry that is to be decoded."""
-
-    place: int
-    row: Scalars
-    telemetry: Telemetry
-
-
-@dataclass(frozen=True, slots=True)
 class _Block:
-    """Batches that were decoded together: the places of their rows, and a row of each matrix for each."""
+    """Rows whose batches were decoded together, and what came of it."""
 
-    places: list[int]
-    values: Values
+    rows: Sequence[Telemetry]
+    batches: BatchesTogether
     times: Integers
+    qualities: list[TimeQuality]
+    values: Values
 
     @property
-    def shape(self) -> Shape:
-        return self.values.shape
+    def places(self) -> list[int]:
+        return [row.place for row in self.rows]
 
 
 class Rows:
@@ -102,93 +123,137 @@ class Rows:
         self._begin()
 
     def _begin(self) -> None:
-        self._rows: list[Scalars] = []
-        self._named: set[str] = set()
-        self._packed: dict[int, list[_Waiting]] = {}
-        self._readings = self._bytes = 0
+        self.count = self._readings = self._bytes = 0
+        self._plain: list[Scalars] = []
+        self._places: list[int] = []
+        self._packed: list[Telemetry] = []
 
     @property
     def full(self) -> bool:
         """Say whether the rows should be closed before more are added."""
         within = self._readings < READINGS_PER_BATCH and self._bytes < BYTES_PER_BATCH
-        return not within or len(self._rows) >= ROWS_PER_BATCH
-
-    @property
-    def count(self) -> int:
-        """How many rows stand open."""
-        return len(self._rows)
+        return not within or self.count >= ROWS_PER_BATCH
 
     def add(self, scalars: Scalars, size: int = 0) -> None:
         """Add a row without readings, and with so many bytes of something else."""
-        self._named.update(scalars)
-        self._rows.append(scalars)
+        self._plain.append(scalars)
+        self._places.append(self.count)
+        self.count += 1
         self._bytes += size
 
-    def add_telemetry(self, scalars: Scalars, telemetry: Telemetry) -> None:
-        """Add the row of a batch. It is decoded with all that are alike; what fails then goes into quarantine."""
-        batch = telemetry.batch
-        if self._unpacks:
-            group = self._packed.get(alike(batch))
-            if group is None:
-                group = self._packed[alike(batch)] = []
-                self._named.update(scalars, _TELEMETRY_COLUMNS, _DECODED_COLUMNS)
-            group.append(_Waiting(len(self._rows), scalars, telemetry))
-            self._readings += batch.count
-            self._bytes += batch.text_bytes
-        else:
-            scalars |= telemetry.scalars
-            self._named.update(scalars)
-        self._rows.append(scalars)
+    def add_telemetry(self, record: SegmentRecord, message: Message, number: int, batch: Batch) -> None:
+        """Add the row of a batch. It is decoded with its neighbours; what fails then goes into quarantine."""
+        row = Telemetry(self.count, record, message, number, batch)
+        if not self._unpacks:
+            self.add(row.scalars)
+            return
+        self._packed.append(row)
+        self.count += 1
+        self._readings += batch.count
+        self._bytes += batch.text_bytes
 
     def close(self) -> pa.RecordBatch:
         """Return the rows as an Arrow batch of the wanted columns, and start again."""
-        blocks: list[_Block] = []
-        for group in self._packed.values():
-            together = max(1, DECODED_TOGETHER // max(1, group[0].telemetry.batch.count))
-            for first in range(0, len(group), together):
-                blocks += _decoded(group[first : first + together])
-        if sum(len(block.places) for block in blocks) < sum(map(len, self._packed.values())):
-            self._named.update(failure(MalformedError("")))
-        lists = _Lists(len(self._rows), blocks)
-        columns = [
-            lists.column(field) if pa.types.is_list(field.type) else self._column(field) for field in self._schema
-        ]
+        blocks = [block for group in _divided(self._packed) for block in self._decoded(group)]
+        scalars = _scalar_columns(blocks) if blocks else {}
+        named = {name for row in self._plain for name in row}
+        places = [*chain.from_iterable(block.places for block in blocks), *self._places]
+        order = None if _ascends(places) else pa.array(np.argsort(places))
+        lists = _Lists(self.count, blocks)
+        columns = []
+        for field in self._schema:
+            if pa.types.is_list(field.type):
+                columns.append(lists.column(field))
+            elif field.name not in scalars and field.name not in named:
+                columns.append(self._same(field, self.count))
+            else:
+                columns.append(self._column(field, scalars.get(field.name), order))
         self._begin()
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _column(self, field: pa.Field) -> pa.Array:
-        name, otherwise = field.name, self._common[field.name]
-        if name not in self._named:
-            return pa.repeat(pa.scalar(otherwise, field.type), len(self._rows))
-        given = [row.get(name, otherwise) for row in self._rows]
-        if field.type == TIMESTAMP:
-            return pa.array(given, pa.int64()).view(TIMESTAMP)
-        return pa.array(given, field.type)
+    def _column(self, field: pa.Field, of_telemetry: pa.Array | None, order: pa.Array | None) -> pa.Array:
+        """Return what telemetry says, and then what other rows say, put in order."""
+        if of_telemetry is None:
+            of_telemetry = self._same(field, self.count - len(self._plain))
+        if not self._plain:
+            return of_telemetry.cast(field.type)
+        given = [row.get(field.name, self._common[field.name]) for row in self._plain]
+        is_time = field.type == TIMESTAMP
+        others = pa.array(given, pa.int64()).view(TIMESTAMP) if is_time else pa.array(given, field.type)
+        column = pa.concat_arrays([of_telemetry.cast(field.type), others])
+        return column if order is None else column.take(order)
 
+    def _same(self, field: pa.Field, count: int) -> pa.Array:
+        return pa.repeat(pa.scalar(self._common[field.name], field.type), count)
 
-def _decoded(group: list[_Waiting]) -> Iterator[_Block]:
-    """Complete the rows of similar batches. If one fails, each is tried alone, so that its neighbours succeed."""
-    batches = [waiting.telemetry.batch for waiting in group]
-    try:
-        values = batch_values(batches)
-        taken = batch_times(batches)
-        received = [waiting.telemetry.received_at_us for waiting in group]
-        times, qualities = wall_times_together([batch.clock for batch in batches], taken, received)
-    except MalformedError as error:
-        if len(group) == 1:
-            group[0].row.update(failure(error))
+    def _decoded(self, rows: Sequence[Telemetry]) -> Iterator[_Block]:
+        """Decode batches. If one fails, halves are tried, until it is alone and its neighbours succeed."""
+        batches = BatchesTogether([row.batch for row in rows])
+        clocks, received = [row.batch.clock for row in rows], [row.record.received_at_us for row in rows]
+        try:
+            values = batches.values()
+            times, qualities = wall_times_together(clocks, batches.times(), batches.counts, received)
+        except MalformedError as error:
+            if len(rows) > 1:
+                for half in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
+                    yield from self._decoded(half)
+                return
+            self._plain.append(rows[0].origin | failure(error))
+            self._places.append(rows[0].place)
             return
-        for alone in group:
-            yield from _decoded([alone])
-        return
-    booleans_from, booleans_until = values.shape.booleans
-    for waiting, quality in zip(group, qualities, strict=True):
-        row, telemetry = waiting.row, waiting.telemetry
-        row.update(telemetry.scalars)
-        row["time_quality"] = quality
-        row["clock_offset"] = offset(telemetry.batch.clock, quality, telemetry.received_at_us)
-        row["booleans_from"], row["booleans_until"] = booleans_from, booleans_until
-    yield _Block([waiting.place for waiting in group], values, times)
+        yield _Block(rows, batches, times, qualities, values)
+
+
+def _scalar_columns(blocks: Sequence[_Block]) -> dict[str, pa.Array]:
+    """Return what rows of telemetry say that is in no list."""
+    _, records, messages, numbers, given = zip(*chain.from_iterable(block.rows for block in blocks), strict=True)
+    clocks, received = [batch.clock for batch in given], [record.received_at_us for record in records]
+    qualities = [*chain.from_iterable(block.qualities for block in blocks)]
+    spans = [np.array([shape.booleans for shape in block.batches.shapes])[block.batches.shape_of] for block in blocks]
+    booleans = np.concatenate(spans)
+    return {
+        "kind": pa.repeat(_TELEMETRY, len(given)),
+        "segment": pa.array([record.number for record in records], pa.int64()),
+        "record": pa.array([record.index for record in records], pa.int64()),
+        "received_at": pa.array(received, pa.int64()),
+        "author": _hex([message.author for message in messages]),
+        "incarnation": _hex([message.incarnation for message in messages]),
+        "seq": pa.array([message.seq for message in messages], pa.int64()),
+        "link_seq": pa.array([message.link_seq for message in messages], pa.int64()),
+        "group": _hex([message.group_id for message in messages], NO_GROUP),
+        "batch_number": pa.array(numbers, pa.int64()),
+        "boot": _hex([clock.boot_id for clock in clocks]),
+        "alarm": pa.array([batch.alarm and batch.alarm.name.lower() for batch in given], pa.string()),
+        "time_quality": pa.array(qualities, pa.string()),
+        "clock_offset": pa.array(map(offset, clocks, qualities, received), pa.int64()),
+        "booleans_from": pa.array(booleans[:, 0]),
+        "booleans_until": pa.array(booleans[:, 1]),
+    }
+
+
+def _divided(rows: Sequence[Telemetry]) -> Iterator[list[Telemetry]]:
+    """Divide rows into groups whose readings are decoded at once."""
+    group: list[Telemetry] = []
+    count = 0
+    for row in rows:
+        if group and count + row.batch.count > DECODED_TOGETHER:
+            yield group
+            group, count = [], 0
+        group.append(row)
+        count += row.batch.count
+    if group:
+        yield group
+
+
+def _hex(keys: Sequence[bytes], none: bytes | None = None) -> pa.Array:
+    """Return keys of one length in hex, and null for those that are `none`."""
+    size = 2 * len(keys[0])
+    places = np.arange(0, (len(keys) + 1) * size, size, dtype=np.int32)
+    joined = b"".join(keys).hex().encode()
+    texts = pa.StringArray.from_buffers(len(keys), pa.py_buffer(places), pa.py_buffer(joined))
+    if none is None or none not in keys:
+        return texts
+    return pc.if_else(pa.array([key == none for key in keys]), pa.scalar(None, pa.string()), texts)
 
 
 class _Lists:
@@ -197,22 +262,22 @@ class _Lists:
     def __init__(self, count: int, blocks: list[_Block]) -> None:
         self._count = count
         self._blocks = blocks
-        self._in_order = _ascends([place for block in blocks for place in block.places])
-        self._shapes = {id(block.shape): block.shape for block in blocks}
+        self._shapes = {id(shape): shape for block in blocks for shape in block.batches.shapes}
         numbers = {one: number for number, one in enumerate(self._shapes, 1)}
         self._shape_of = np.zeros(count, np.int32)
         """Of each row which of the shapes it has, from 1 on; 0 for none."""
         for block in blocks:
-            self._shape_of[block.places] = numbers[id(block.shape)]
+            of_block = np.array([numbers[id(shape)] for shape in block.batches.shapes])
+            self._shape_of[block.places] = of_block[block.batches.shape_of]
 
     def column(self, field: pa.Field) -> pa.ListArray:
         """Return one of them."""
         if field.name in _OF_SHAPES:
             return self._of_shapes(field.type, [getattr(shape, field.name) for shape in self._shapes.values()])
         if field.name == "times":
-            return self._of_matrices(field.type, [block.times for block in self._blocks])
+            return self._flat(field.type, [(block.batches.counts, block.times) for block in self._blocks])
         if field.name == "values":
-            return self._of_matrices(field.type, [block.values.numbers for block in self._blocks])
+            return self._flat(field.type, [(block.values.counts, block.values.numbers) for block in self._blocks])
         return self._of_rows(field.type, [getattr(block.values, field.name) for block in self._blocks])
 
     def _of_shapes(self, kind: pa.ListType, given: Sequence[Any]) -> pa.ListArray:
@@ -224,30 +289,20 @@ class _Lists:
             return pa.ListArray.from_arrays(_offsets(np.full(self._count, length)), elements, type=kind)
         return lists.take(pa.array(self._shape_of))
 
-    def _of_matrices(self, kind: pa.ListType, matrices: Sequence[npt.NDArray[Any]]) -> pa.ListArray:
-        """Return a row of a matrix for each row."""
+    def _flat(self, kind: pa.ListType, given: Sequence[tuple[Integers, npt.NDArray[Any]]]) -> pa.ListArray:
+        """Return so many elements for each row that was decoded: blocks and rows are in one order."""
         lengths = np.zeros(self._count, np.int64)
-        for block, matrix in zip(self._blocks, matrices, strict=True):
-            lengths[block.places] = matrix.shape[1]
-        offsets = np.zeros(self._count + 1, np.int32)
-        np.cumsum(lengths, out=offsets[1:])
-        if not matrices:
-            flat: npt.NDArray[Any] = np.empty(0, np.int64)
-        elif self._in_order:
-            flat = np.concatenate([matrix.ravel() for matrix in matrices])
-        else:
-            flat = np.empty(int(offsets[-1]), matrices[0].dtype)
-            for block, matrix in zip(self._blocks, matrices, strict=True):
-                flat[offsets[block.places][:, np.newaxis] + np.arange(matrix.shape[1])] = matrix
-        return pa.ListArray.from_arrays(pa.array(offsets), _elements(kind, flat), type=kind)
+        for block, (counts, _) in zip(self._blocks, given, strict=True):
+            lengths[block.places] = counts
+        flat = np.concatenate([elements for _, elements in given]) if given else np.empty(0, np.int64)
+        return pa.ListArray.from_arrays(_offsets(lengths), _elements(kind, flat), type=kind)
 
     def _of_rows(self, kind: pa.ListType, given: Sequence[Sequence[Any]]) -> pa.ListArray:
         """Return a list for each row: few rows have any."""
         parts: list[Any] = [()] * self._count
         for block, lists in zip(self._blocks, given, strict=True):
-            if any(map(len, lists)):
-                for place, part in zip(block.places, lists, strict=True):
-                    parts[place] = part
+            for place, part in zip(block.places, lists, strict=True) if lists else ():
+                parts[place] = part
         return _joined(kind, parts)
 
 

@@ -19,18 +19,15 @@ from covey.core.telemetry.summaries import read_summary
 from covey.core.vault.documents import SegmentRecord
 from covey.core.vault.landed_records import RecordKind, record_kind
 from covey.core.vault.segments import OpenedSegment
-from covey.core.wire.message import NO_GROUP, Loss, Message, MessageType, read_message
+from covey.core.wire.message import Loss, Message, MessageType, read_message
 from covey.errors import MalformedError, RemoteError
 from covey.limits.message import MAXIMUM_COUNTER
 from covey_ingest.task.memberships import is_profile, member_rows, profile_row
-from covey_ingest.task.message_rows import Rows, Scalars, Telemetry, failure
+from covey_ingest.task.message_rows import CALENDAR_ENDS_US, Rows, Scalars, failure, group_of, origin_of
 from covey_ingest.task.orders import ordered, reported_rows
 from covey_ingest.task.schema import MESSAGE_SCHEMA, RowKind
 from covey_ingest.task.summaries import summary_rows, thinned_reason
 from covey_ingest.vault.pruning import EVERYTHING, Selection
-
-_CALENDAR_ENDS_US = 253_402_300_800_000_000
-"""The year 10000: no date in Python or in a table lies beyond it."""
 
 ERASED = "erased"
 """The reason of a loss that no device has admitted: people had it erased from the vault."""
@@ -120,39 +117,38 @@ def _whole(
 
 def _add_record(rows: Rows, known: KnownLayouts, record: SegmentRecord, verify: Verify) -> None:
     """Add the rows of a message, added last, when nothing but the numbers in its columns can fail any more."""
-    scalars: Scalars = {"segment": record.number, "record": record.index}
+    message: Message | None = None
     try:
-        if record.received_at_us >= _CALENDAR_ENDS_US:
+        if record.received_at_us >= CALENDAR_ENDS_US:
             raise MalformedError("the collector's clock is after the year 9999")
-        scalars["received_at"] = record.received_at_us
         if record_kind(record.message) is not RecordKind.MESSAGE:
             for row in list(_beside_messages(record, verify)):
-                rows.add(scalars | row)
+                rows.add(origin_of(record, None) | row)
             return
         message = read_message(record.message, verify=verify is Verify.ALL)
-        scalars["author"] = message.author.hex()
-        scalars["incarnation"] = message.incarnation.hex()
-        scalars["seq"] = message.seq
-        scalars["link_seq"] = message.link_seq
         if message.type is MessageType.TELEMETRY:
             number, batch = read_telemetry(message.body, known)
-            scalars["group"] = None if message.group_id == NO_GROUP else message.group_id.hex()
-            rows.add_telemetry(scalars, Telemetry(record.received_at_us, number, batch))
-        elif message.type is MessageType.SUMMARY:
-            scalars["group"] = None if message.group_id == NO_GROUP else message.group_id.hex()
-            _add_summary(rows, scalars, message, record.received_at_us)
-        elif message.type is MessageType.LOSS:
-            _add_losses(rows, scalars, Loss.from_wire(message.body))
-        elif message.type in _REPORTS:
-            row = scalars | {"group": message.group_id.hex()}
-            for author, is_setting, reported in list(reported_rows(message)):
-                kind = RowKind.SETTING if is_setting else RowKind.RESULT
-                whose = {"author": author, "kind": kind.value, "reported": reported}
-                rows.add(row | whose, len(reported.get("output", b"")))
+            rows.add_telemetry(record, message, number, batch)
         else:
-            raise MalformedError(f"a vault cannot contain {message.type.name} messages")
+            _add_rarer(rows, origin_of(record, message), message, record.received_at_us)
     except RemoteError as error:
-        rows.add(scalars | failure(error))
+        rows.add(origin_of(record, message) | failure(error))
+
+
+def _add_rarer(rows: Rows, common: Scalars, message: Message, received_at_us: int) -> None:
+    """Add the rows of a message that is no telemetry."""
+    if message.type is MessageType.SUMMARY:
+        _add_summary(rows, common | {"group": group_of(message)}, message, received_at_us)
+    elif message.type is MessageType.LOSS:
+        _add_losses(rows, common, Loss.from_wire(message.body))
+    elif message.type in _REPORTS:
+        row = common | {"group": message.group_id.hex()}
+        for author, is_setting, reported in list(reported_rows(message)):
+            kind = RowKind.SETTING if is_setting else RowKind.RESULT
+            whose = {"author": author, "kind": kind.value, "reported": reported}
+            rows.add(row | whose, len(reported.get("output", b"")))
+    else:
+        raise MalformedError(f"a vault cannot contain {message.type.name} messages")
 
 
 def _beside_messages(record: SegmentRecord, verify: Verify) -> Iterator[Scalars]:

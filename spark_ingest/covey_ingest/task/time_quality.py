@@ -78,26 +78,29 @@ def wall_times(clock: ClockReading, times: Integers, received_at_us: int) -> tup
 
 
 def wall_times_together(
-    clocks: Sequence[ClockReading], times: Integers, received_at_us: Sequence[int]
+    clocks: Sequence[ClockReading], times: Integers, counts: Integers, received_at_us: Sequence[int]
 ) -> tuple[Integers, list[TimeQuality]]:
-    """Say of many batches what `wall_times` says of each; `times` has a row for each.
+    """Say of many batches what `wall_times` says of each: so many of the times are each one's.
 
     Raises:
         MalformedError: rule 5, for any of them.
     """
     arrivals = np.array(received_at_us, np.int64)
     anchors = np.array([clock.wall_us for clock in clocks], np.int64)
-    monotonic = np.array([min(clock.monotonic_us, 2**61) for clock in clocks], np.int64)
+    monotonic = np.minimum(np.array([clock.monotonic_us for clock in clocks], np.int64), 2**61)
     asserted = np.array([clock.kind is ClockKind.ASSERTED for clock in clocks], np.bool_)
     arrival_known = (arrivals >= CLOCK_FROM_US) & (arrivals <= CLOCK_UNTIL_US)
     until = np.where(arrival_known, np.minimum(arrivals, CLOCK_UNTIL_US) + AHEAD_US, CLOCK_UNTIL_US)
     believed = asserted | ((anchors >= CLOCK_FROM_US) & (anchors <= until))
-    walls = times + np.where(asserted | ~believed, 0, anchors - monotonic)[:, np.newaxis]
-    if times.shape[1]:
-        believed &= (walls.min(axis=1) >= HISTORY_FROM_US) & (walls.max(axis=1) <= until)
+    walls = times + np.repeat(np.where(asserted | ~believed, 0, anchors - monotonic), counts)
+    begins, some = np.cumsum(counts) - counts, np.flatnonzero(counts)
+    if len(some) and (walls.min() < HISTORY_FROM_US or walls.max() > until.min()):
+        least, most = (each.reduceat(walls, begins[some]) for each in (np.minimum, np.maximum))
+        believed[some] &= (least >= HISTORY_FROM_US) & (most <= until[some])
     qualities = [_QUALITIES[clock.kind] for clock in clocks]
     for row in np.flatnonzero(~believed).tolist():
-        walls[row], qualities[row] = wall_times(clocks[row], times[row], received_at_us[row])
+        own = slice(int(begins[row]), int(begins[row] + counts[row]))
+        walls[own], qualities[row] = wall_times(clocks[row], times[own], received_at_us[row])
     return walls, qualities
 
 

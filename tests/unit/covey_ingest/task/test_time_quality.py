@@ -85,7 +85,9 @@ def test_many_batches_get_together_what_each_gets_alone() -> None:
     ]
     for low, high in [(0, MONOTONIC), (ARRIVED - 10**12, ARRIVED), (-(2**62), 2**62)]:
         times = rng.integers(low, high, (len(clocks), 3), np.int64)
-        corrected, qualities = wall_times_together(clocks, times, [ARRIVED] * len(clocks))
+        counts = np.array([3] * len(clocks))
+        together, qualities = wall_times_together(clocks, times.ravel(), counts, [ARRIVED] * len(clocks))
+        corrected = together.reshape(times.shape)
         for row, clock in enumerate(clocks):
             alone, quality = wall_times(clock, times[row], ARRIVED)
             assert (corrected[row].tolist(), qualities[row]) == (alone.tolist(), quality)
@@ -94,6 +96,6 @@ def test_many_batches_get_together_what_each_gets_alone() -> None:
 def test_one_batch_that_nobody_can_date_refuses_all() -> None:
     clocks = [_clock(ClockKind.SYNCHRONISED, ARRIVED), _clock(ClockKind.UNSYNCHRONISED, 0)]
     with pytest.raises(MalformedError):
-        wall_times_together(clocks, np.stack([TAKEN, TAKEN]), [ARRIVED, 0])
-    times, _ = wall_times_together([], np.empty((0, 0), np.int64), [])
+        wall_times_together(clocks, np.concatenate([TAKEN, TAKEN]), np.array([len(TAKEN)] * 2), [ARRIVED, 0])
+    times, _ = wall_times_together([], np.empty(0, np.int64), np.empty(0, np.int64), [])
     assert times.size == 0
