@@ -149,7 +149,12 @@ class DirectoryStore:
         Raises:
             StorageError: a folder could not be read.
         """
-        return self._keys_below(self._root, "", prefix)
+        base, folder = prefix[: prefix.rfind("/") + 1], self._root
+        for name in base.split("/")[:-1]:
+            folder /= name
+            if not is_segment(name) or folder.is_symlink():
+                return iter(())
+        return self._keys_below(folder, base, prefix)
 
     def _keys_below(self, folder: Path, base: str, prefix: str) -> Iterator[str]:
         try:

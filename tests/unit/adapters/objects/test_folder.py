@@ -90,6 +90,8 @@ def test_keys_pass_over_what_is_no_object(tmp_path: Path) -> None:
     (tmp_path / "vault" / "a" / "not a key").write_bytes(b"")
     (tmp_path / "vault" / "link").symlink_to(tmp_path / "outside")
     assert list(store.keys("")) == ["a/1"]
+    for prefix in ("link/", "link/secret", "../outside/", "a/../", "a/1/", "not a key/", "//"):
+        assert list(store.keys(prefix)) == []
 
 
 def test_the_store_reads_regular_files_only(tmp_path: Path) -> None:
