@@ -3,7 +3,7 @@
 paho reads a packet's first bytes one by one and writes each packet separately: nine calls for each answered message,
 and each lets another thread take the interpreter.
 
-1. Input is read in large pieces, and handed out on request.
+1. Input is read in large pieces, and handed out on request, or by whole packets.
 2. Output is accepted at once and waits for `flush`, or until it fills a piece. Beyond that it accepts nothing until the
    socket does.
 3. `close` writes waiting output, for a moment: the DISCONNECT packet is the last of it.
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PIECE_BYTES = 65_536
+_LENGTH_BITS = 28
+"""Of a packet's length, in at most four bytes."""
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -68,6 +70,22 @@ class BufferedSocket:
         piece = self._came[self._given : self._given + most]
         self._given += len(piece)
         return piece
+
+    def take_packet(self) -> tuple[int, bytes] | None:
+        """Return the first byte and the content of an MQTT packet that is here whole; None where none is (§2.1.4)."""
+        came, at = self._came, self._given + 1
+        size = shift = 0
+        while at < len(came) and shift < _LENGTH_BITS:
+            size |= (came[at] & 127) << shift
+            at, shift, more = at + 1, shift + 7, came[at] & 128
+            if not more:
+                break
+        else:
+            return None
+        if at + size > len(came):
+            return None
+        first, self._given = came[self._given], at + size
+        return first, came[at : self._given]
 
     def send(self, packet: bytes | bytearray) -> int:
         """Take a packet, whole (rule 2).

@@ -42,6 +42,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from covey.adapters.mqtt.buffered_socket import BufferedSocket
 from covey.adapters.mqtt.lean_paho import (
     DISCONNECT_S,
+    MqttMessage,
     host,
     new_client,
     paho,
@@ -307,7 +308,8 @@ class Connection:
         client.on_subscribe = self._on_subscribe
         client.on_unsubscribe = self._on_unsubscribe
         client.on_message = self._on_message
-        client.on_publish = self._on_publish
+        client.on_arrival = self._on_arrival
+        client.on_answer = self._on_answer
         client.on_disconnect = self._on_disconnect
         client.enable_logger(cast("logging.Logger", _Complaints(self._on_complaint)))
 
@@ -420,8 +422,10 @@ class Connection:
                     topic, alias = self._alias_of(work)
                     qos = 0 if work.lifetime_s == NOT_KEPT else 1
                     properties = publish_properties(work.lifetime_s, alias)
-                    sent = self._client.publish(topic, work.payload, qos, work.retain, properties=properties)
-                    self._handle_of[sent.mid] = work.handle
+                    mid = self._client.send_publish(topic.encode(), work.payload, qos, properties, retain=work.retain)
+                    self._handle_of[mid] = work.handle
+                    if qos == 0:
+                        self._on_answer(mid, 0)
                 case Subscribe(handle, topics, qos, retained):
                     self._note_asked(handle, self._client.subscribe(subscriptions(topics, qos, retained=retained))[1])
                 case Unsubscribe(handle, topic):
@@ -542,30 +546,36 @@ class Connection:
         if handle is not None:
             self._deliver(Answered(handle, tuple(each.value for each in reasons)))
 
-    def _on_message(self, client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
-        self._came = True
-        self._came_at = time.monotonic()
+    def _on_message(self, _client: object, _data: object, message: paho.MQTTMessage) -> None:
+        """Take a message that paho has read: one with properties, or that came in pieces."""
         try:
             topic = message.topic
         except UnicodeDecodeError:
             topic = ""  # a server that breaks §1.5.4; the seal decides what the payload is worth
-        if alias := getattr(message.properties, "TopicAlias", 0):
-            topic = self._topics[alias] = topic or self._topics.get(alias, "")
-        if len(message.payload) > self._settings.payload_bytes_max:
+        alias, payload = getattr(message.properties, "TopicAlias", 0), bytes(message.payload)
+        self._on_arrival(MqttMessage(message.mid, message.qos, topic, alias, payload, message.dup, message.retain))
+
+    def _on_arrival(self, arrival: MqttMessage) -> None:
+        self._came = True
+        self._came_at = time.monotonic()
+        topic = arrival.topic
+        if arrival.alias:
+            topic = self._topics[arrival.alias] = topic or self._topics.get(arrival.alias, "")
+        if len(arrival.payload) > self._settings.payload_bytes_max:
             if self._inbox:
                 self._inbox.oversize_dropped += 1
-            client.ack(message.mid, message.qos)
+            self._client.ack(arrival.mid, arrival.qos)
             return
         if self._inbox and self._inbox.overheard(topic):
             self.renew_subscription()
-        self._deliver(Arrived(message.mid, topic, bytes(message.payload), message.dup, message.retain))
+        self._deliver(Arrived(arrival.mid, topic, arrival.payload, arrival.repeated, arrival.retained))
 
-    def _on_publish(
-        self, _client: object, _data: object, mid: int, reason: ReasonCode, _answer: Properties | None
-    ) -> None:
-        self._answered_at = time.monotonic()
-        self._posted.note_answer()
-        self._deliver(Answered(self._handle_of.pop(mid), (reason.value,)))
+    def _on_answer(self, mid: int, reason: int) -> None:
+        handle = self._handle_of.pop(mid, None)
+        if handle is not None:
+            self._answered_at = time.monotonic()
+            self._posted.note_answer()
+            self._deliver(Answered(handle, (reason,)))
 
     def _on_disconnect(
         self,

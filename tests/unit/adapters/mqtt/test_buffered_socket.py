@@ -46,6 +46,28 @@ def test_one_read_serves_several_requests(pair: Pair) -> None:
     assert buffered.recv(1) == b""
 
 
+def test_whole_packets_are_taken_and_parts_of_one_are_left(pair: Pair) -> None:
+    buffered, theirs = pair
+    assert buffered.take_packet() is None
+    long = bytes(range(200))
+    theirs.sendall(b"\x40\x02\x00\x07" + b"\x30\xc8\x01" + long + b"\xd0\x00" + b"\x30\x05hell")
+    assert buffered.recv(1) == b"\x40"
+    buffered.recv(3)
+    assert buffered.take_packet() == (0x30, long)
+    assert buffered.take_packet() == (0xD0, b"")
+    assert buffered.take_packet() is None
+    assert buffered.recv(100) == b"\x30\x05hell"
+
+
+@pytest.mark.parametrize("began", [b"\x30", b"\x30\x85", b"\x30\xff\xff\xff\xff\x01", b"\x30\x80\x80\x80\x80"])
+def test_a_length_that_is_not_whole_is_left(pair: Pair, began: bytes) -> None:
+    buffered, theirs = pair
+    theirs.sendall(b"." + began)
+    assert buffered.recv(1) == b"."
+    assert buffered.take_packet() is None
+    assert buffered.recv(100) == began
+
+
 def test_packets_go_together_once_they_are_flushed(pair: Pair) -> None:
     buffered, theirs = pair
     assert [buffered.send(b"one"), buffered.send(bytearray(b"two"))] == [3, 3]
