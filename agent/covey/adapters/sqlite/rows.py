@@ -1,4 +1,4 @@
-"""What several tables share: digests of rows, places of queues as keys, and totals with a bound."""
+"""What several tables share: digests of rows, and places of queues as keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from covey.adapters.sqlite.database import Database
 from covey.core.wire.sequences import Range
 from covey.errors import DamagedStateError, DecryptionError
 
@@ -53,15 +52,6 @@ def unwrapped(storage_key: StorageKey, stored: bytes, *bound_to: str | bytes) ->
         return storage_key.unwrap(stored, *bound_to)
     except DecryptionError as error:
         raise DamagedStateError("a secret in the state database is damaged") from error
-
-
-def take_room(database: Database, column: str, size: int, maximum: int) -> bool:
-    """Add to one of the device row's totals unless that would exceed its bound; return whether it was added."""
-    row = database.first(
-        f"UPDATE device SET {column} = {column} + ? WHERE {column} + ? <= ? RETURNING 1",  # noqa: S608 - our names
-        (size, size, maximum),
-    )
-    return row is not None
 
 
 def read_ranges(stored: str | None) -> tuple[Range, ...]:

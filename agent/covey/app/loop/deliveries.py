@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from covey.app.loop.relays import Relays
@@ -110,9 +111,9 @@ class Deliveries:
             self._report("warning", "too many worthless envelopes arrive; new envelopes wait at the relay")
 
     def _acknowledge(self, batch: list[Delivered], seen: list[Seen | None]) -> None:
-        for event, found in zip(batch, seen, strict=True):
-            if found is not None:
-                self._relays.note_received(found.device, event.relay, news=found.news)
+        received = ((found, event.relay) for event, found in zip(batch, seen, strict=True) if found is not None)
+        for (found, relay), _ in groupby(received):
+            self._relays.note_received(found.device, relay, news=found.news)
         for event in batch:
             self._relays.acknowledge(event)
         del self._held[: len(batch)]

@@ -278,5 +278,7 @@ class Relays:
 
     def _routing(self, topic: str, now_us: int) -> list[str]:
         usable = self._usable(now_us)
+        if len(usable) < 2:
+            return usable
         first = self._arrivals.get(topic)
         return sorted(usable, key=lambda name: name != first)  # stable: the rest keeps its order

@@ -43,7 +43,7 @@ from covey.core.ids import (
 )
 from covey.core.wire import cbor
 from covey.core.wire.envelope import TAG_BYTES, LinkEnvelope, read_envelope, seal_by_link
-from covey.core.wire.message import NO_GROUP, Message, MessageType, read_message
+from covey.core.wire.message import NO_GROUP, Message, MessageType, group_of, read_message, type_of
 from covey.core.wire.sequences import SequenceSet
 from covey.core.wire.short import BOOT_ID_BYTES, Implied, ImpliedBatch, is_short, restore, shorten
 from covey.errors import DecryptionError, MalformedError
@@ -281,11 +281,11 @@ class SendingLinks:
 
     def _note(self, recipient: DeviceKey, message: bytes) -> None:
         """Note the group and the series that a message names: the next key implies them."""
-        noted = read_message(message, verify=False)
-        if noted.group_id != NO_GROUP:
-            self._groups[recipient] = noted.group_id
-        if noted.type is MessageType.TELEMETRY:
-            self._note_batch(recipient, noted.body)
+        group_id = group_of(message)
+        if group_id != NO_GROUP:
+            self._groups[recipient] = group_id
+        if type_of(message) is MessageType.TELEMETRY:
+            self._note_batch(recipient, read_message(message, verify=False).body)
 
     def _note_batch(self, recipient: DeviceKey, body: bytes) -> None:
         batch, known = ImpliedBatch.of_message(body), self._batches.get(recipient)

@@ -19,7 +19,6 @@ from covey.limits.link import RETRY_US_MAX
 
 _Key = tuple[DeviceKey, Lane]
 _LANES = tuple(Lane)
-_SERVED = (Lane.CONTROL, Lane.ALARM, Lane.HISTORY, Lane.BULK, Lane.LIVE)
 
 
 class Windows:
@@ -34,6 +33,14 @@ class Windows:
         self._alarms: dict[_Key, SendLink] = {}
         self._live: dict[_Key, SendLink] = {}
         self._others: dict[_Key, SendLink] = {}
+        self._by_lane = {
+            Lane.CONTROL: self._control,
+            Lane.ALARM: self._alarms,
+            Lane.HISTORY: self._others,
+            Lane.BULK: self._others,
+            Lane.LIVE: self._live,
+        }
+        """In the order in which a recipient's windows are served."""
         self._paces: dict[_Key, Pace] = {}
         """How fast each recipient answers in each lane, whether something waits for it or not."""
         self.is_connected = False
@@ -44,11 +51,11 @@ class Windows:
         """Note that the store may hold more for a recipient than its windows were offered."""
         for lane in _LANES:
             if lane is not Lane.LIVE or self.backlog_upto(recipient) is not None:
-                links = self._of_lane(lane)
-                link = links.get((recipient, lane))
+                links, key = self._by_lane[lane], (recipient, lane)
+                link = links.get(key)
                 if link is None:
-                    pace = self._paces.setdefault((recipient, lane), Pace())
-                    link = links[recipient, lane] = SendLink(recipient, lane, pace)
+                    pace = self._paces.setdefault(key, Pace())
+                    link = links[key] = SendLink(recipient, lane, pace)
                 link.queue_grew()
 
     def backlog_upto(self, recipient: DeviceKey) -> Place | None:
@@ -75,12 +82,12 @@ class Windows:
         for link in links:
             yield link
             if link.idle:
-                del self._of_lane(link.lane)[link.recipient, link.lane]
+                del self._by_lane[link.lane][link.recipient, link.lane]
                 link.pace.rest()
 
     def served(self, link: SendLink) -> None:
         """Let the others have their turn first."""
-        links = self._of_lane(link.lane)
+        links = self._by_lane[link.lane]
         links[link.recipient, link.lane] = links.pop((link.recipient, link.lane))
 
     def keep(self, is_peer: Callable[[DeviceKey], bool]) -> None:
@@ -94,7 +101,7 @@ class Windows:
 
     def sent(self, recipient: DeviceKey, entry: InFlight, now: Now, relay: str) -> None:
         """Note that a relay took a message."""
-        link = self._of_lane(entry.lane).get((recipient, entry.lane))
+        link = self._by_lane[entry.lane].get((recipient, entry.lane))
         if link is not None:
             link.sent(entry, now.monotonic_us, relay)
 
@@ -165,17 +172,17 @@ class Windows:
 
     def retries(self, recipient: DeviceKey, entry: InFlight | None) -> int:
         """Return how often in a row a recipient has left the retry time of a message's window without an answer."""
-        link = None if entry is None else self._of_lane(entry.lane).get((recipient, entry.lane))
+        link = None if entry is None else self._by_lane[entry.lane].get((recipient, entry.lane))
         return 0 if link is None else link.retries
 
     def has_gone(self, recipient: DeviceKey, lane: Lane, place: Place) -> bool:
         """Say whether a relay has taken a queued message, as far as the windows remember."""
-        link = self._of_lane(lane).get((recipient, lane))
+        link = self._by_lane[lane].get((recipient, lane))
         return link is not None and link.has_gone(place)
 
     def next_retry_us(self, recipient: DeviceKey, entry: InFlight) -> int | None:
         """Return when a message's window retries next; None where nothing is in flight."""
-        link = self._of_lane(entry.lane).get((recipient, entry.lane))
+        link = self._by_lane[entry.lane].get((recipient, entry.lane))
         return None if link is None else link.next_deadline()
 
     def silent(self, retries: int) -> set[DeviceKey]:
@@ -196,16 +203,8 @@ class Windows:
         for link in self._reached():
             link.handle_deadline(now.monotonic_us, jitter, longest_us.get(link.recipient, RETRY_US_MAX))
 
-    def _of_lane(self, lane: Lane) -> dict[_Key, SendLink]:
-        if lane is Lane.CONTROL:
-            return self._control
-        if lane is Lane.ALARM:
-            return self._alarms
-        return self._live if lane is Lane.LIVE else self._others
-
     def _of(self, recipient: DeviceKey) -> list[SendLink]:
-        found = [self._of_lane(lane).get((recipient, lane)) for lane in _SERVED]
-        return [link for link in found if link is not None]
+        return [link for lane, links in self._by_lane.items() if (link := links.get((recipient, lane))) is not None]
 
     def _by_relay(self) -> list[SendLink]:
         return [link for link in self._all() if link.recipient not in self._on_line]

@@ -195,13 +195,18 @@ def read_message(
 
 def type_of(raw: bytes) -> MessageType | None:
     """Return the type of a message of one's own, without reading the rest; None for an unknown one."""
+    return _KNOWN.get(raw[_type_at(raw)])
+
+
+def group_of(raw: bytes) -> GroupId:
+    """Return the group that a message of one's own names, without reading the rest."""
+    begin = _type_at(raw) + 1 + 2 * (2 + KEY_BYTES) + 2
+    return GroupId(raw[begin : begin + GROUP_ID_BYTES])
+
+
+def _type_at(raw: bytes) -> int:
     signed = 67 + (2 if raw[67] == 0x58 else 3 if raw[67] == 0x59 else 5)  # after the signature: bytes, of some length
-    number = raw[signed + 2]
-    number = raw[signed + 3] if number == 0x18 else number  # CBOR: one more byte from 24 on
-    try:
-        return MessageType(number)
-    except ValueError:
-        return None
+    return signed + (3 if raw[signed + 2] == 0x18 else 2)  # CBOR: a number takes one more byte from 24 on
 
 
 def _read_strictly(raw: bytes) -> tuple[bytes, bytes, list[Any], str]:

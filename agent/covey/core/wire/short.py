@@ -16,6 +16,7 @@ to the strict reader like any other.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from covey.core import crypto
@@ -41,6 +42,7 @@ _TELEMETRY = 0x09
 _BATCH_FORMAT = 1
 _NUMBERED, _WHOLE_BATCH, _SHORT_BATCH = 2, 8, 6
 _UINT63_MAX = 2**63 - 1
+_READ_LATELY = 64
 BOOT_ID_BYTES = 8
 
 
@@ -87,8 +89,9 @@ class Implied:
         return names if self.batch is None else names + cbor.encode(list(self.batch.fields()))
 
     @classmethod
+    @lru_cache(maxsize=_READ_LATELY)
     def from_bytes(cls, raw: bytes) -> Implied:
-        """Undo `to_bytes`."""
+        """Undo `to_bytes`, which each message under a key asks for again."""
         group_at, incarnation_at = 2 * KEY_BYTES, 2 * KEY_BYTES + GROUP_ID_BYTES
         ends = incarnation_at + INCARNATION_BYTES
         assert len(raw) >= ends

@@ -7,8 +7,18 @@ from typing import Any
 import pytest
 
 from covey.core.crypto import Identity
-from covey.core.ids import GroupId, Incarnation
-from covey.core.wire.message import Acknowledgement, Loss, LossReason, Message, MessageType, read_message, write_message
+from covey.core.ids import GroupId, Incarnation, LinkSeq
+from covey.core.wire.message import (
+    Acknowledgement,
+    Loss,
+    LossReason,
+    Message,
+    MessageType,
+    group_of,
+    read_message,
+    type_of,
+    write_message,
+)
 from covey.core.wire.sequences import SequenceSet
 from covey.errors import LimitError, RemoteError, SignatureError, UnsupportedError
 from covey.limits.message import MAXIMUM_MESSAGE_BYTES
@@ -38,6 +48,15 @@ def _understood(raw: bytes) -> Message:
     if message.newer:
         raise UnsupportedError(message.newer)
     return message
+
+
+@pytest.mark.parametrize("size", [0, 20, 250, 70_000])
+@pytest.mark.parametrize("kind", list(MessageType))
+def test_type_and_group_are_found_without_reading_the_rest(kind: MessageType, size: int) -> None:
+    author, recipient = _identity("alice"), _identity("bob").signing_public
+    group_id, incarnation = GroupId(bytes(range(32))), Incarnation(b"incarnat")
+    raw = write_message(author, kind, recipient, group_id, incarnation, 7, LinkSeq(9), 10**15, bytes(size))
+    assert (type_of(raw), group_of(raw)) == (kind, group_id)
 
 
 @pytest.mark.parametrize("vector", vectors("messages"))

@@ -1,7 +1,8 @@
 """The table of imprints: by which message each of the newest numbers of a link has come (`core/link/imprints.py`).
 
 A row holds 64 consecutive numbers. It is read once and written once in a transaction, and remembered until another
-process has written: who sent something is soon told which.
+process has written: who sent something is soon told which. A new row is written at once, too, so that the table always
+says which rows there are.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _SEQ_BYTES = 5
 _ENTRY_BYTES = _SEQ_BYTES + IMPRINT_BYTES
 _ROW_BYTES = _NUMBERS * _ENTRY_BYTES
 
+_WRITE = "INSERT OR REPLACE INTO imprint VALUES (?, ?, ?, ?)"
+
 _Row = tuple[DeviceKey, Incarnation, int]
 
 
@@ -42,7 +45,7 @@ class ImprintTable:
     def _flush(self) -> None:
         if self._unwritten:
             rows = [(*row, self._known[row]) for row in sorted(self._unwritten)]
-            self._database.run_each("INSERT OR REPLACE INTO imprint VALUES (?, ?, ?, ?)", rows)
+            self._database.run_each(_WRITE, rows)
             self._unwritten.clear()
         drop_oldest(self._known, LINKS_REMEMBERED)
 
@@ -61,6 +64,7 @@ class ImprintTable:
         if entries is None:
             self._make_room(*row, received)
             entries = self._known[row] = bytearray(_ROW_BYTES)
+            self._database.run(_WRITE, (*row, entries))
         at = place * _ENTRY_BYTES
         entries[at : at + _ENTRY_BYTES] = imprint.seq.to_bytes(_SEQ_BYTES) + imprint.imprint
         self._unwritten.add(row)
@@ -118,7 +122,7 @@ class ImprintTable:
         backwards = range(_NUMBERS - 1, -1, -1)
         return list(islice((each for block, entries in rows for each in _found(block, entries, backwards)), limit))
 
-    def _entries(self, row: _Row, places: Iterable[int]) -> Iterator[Imprint]:
+    def _entries(self, row: _Row, places: range) -> Iterator[Imprint]:
         entries = self._read(row)
         return iter(()) if entries is None else _found(row[2], entries, places)
 
@@ -133,7 +137,6 @@ class ImprintTable:
         return entries
 
     def _nearest(self, which: str, how: str, author: DeviceKey, incarnation: Incarnation, block: int) -> Iterator[int]:
-        self._flush()
         query = f"SELECT {which} FROM imprint WHERE author = ? AND incarnation = ? AND block {how} ?"  # noqa: S608
         nearest = self._database.first(query, (author, incarnation, block))[0]
         if nearest is not None:
@@ -145,7 +148,6 @@ class ImprintTable:
         Before the last window of what came without holes, two rows for each new one: what came late there may have to
         be named once more.
         """
-        self._flush()
         query = "SELECT block FROM imprint WHERE author = ? AND incarnation = ? ORDER BY block"
         held = [each for (each,) in self._database.run(query, (author, incarnation))]
         oldest = min(block, received.upto // _NUMBERS) - _KEPT
@@ -161,6 +163,7 @@ class ImprintTable:
         query = f"DELETE FROM imprint WHERE author = ? AND {which} RETURNING author, incarnation, block"  # noqa: S608
         for row in self._database.run(query, (author, *parameters)):
             self._known.pop(row, None)
+            self._unwritten.discard(row)
 
 
 def _least_needed(blocks: list[int]) -> int:
@@ -169,7 +172,9 @@ def _least_needed(blocks: list[int]) -> int:
     return blocks[ahead] if len(blocks) - ahead > _AHEAD else blocks[0]
 
 
-def _found(block: int, entries: bytes | bytearray, places: Iterable[int]) -> Iterator[Imprint]:
+def _found(block: int, entries: bytes | bytearray, places: range) -> Iterator[Imprint]:
+    if places.step > 0 and not entries[places.start * _ENTRY_BYTES :].strip(b"\0"):
+        return  # as of what is sent in order
     for place in places:
         entry = _entry(block, entries, place)
         if entry is not None:

@@ -88,6 +88,9 @@ _OF_QUEUE = {
 }
 """The messages of a queue: all, or those of a lane."""
 
+_NUMBERS = b"%d%d%d"
+"""What a row's digest covers besides its message: place, sequence and class."""
+
 _Lost = tuple[Place, BatchNumber | None, str | None]
 """A place whose message is lost, with its batch's number, or a summary's numbers."""
 
@@ -165,7 +168,7 @@ class Outbox:
         row = (
             *(peer << PLACE_BITS | place, seq, kind, size, now_us),
             *(batches.number, written_ranges(batches.numbers), batches.window_us, batches.whole),
-            *(digest(place, seq, int(kind), message), message),
+            *(digest(_NUMBERS % (place, seq, kind), message), message),
         )
         with self._database.leaving_no_copies() if self._growth.holds_of_groups else nullcontext():
             self._database.run(
@@ -196,7 +199,7 @@ class Outbox:
             _OF_QUEUE[lane],
             (*self._places(recipient, after + 1), limit),
         ):
-            check_digest(stored, place, seq, kind, message)
+            check_digest(stored, _NUMBERS % (place, seq, kind), message)
             rows.append((place, message))
             size -= len(message)
             if size <= 0:

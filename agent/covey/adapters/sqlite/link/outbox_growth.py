@@ -101,7 +101,7 @@ class OutboxGrowth:
     @property
     def holds_of_groups(self) -> bool:
         """Whether something waits that has to be erased with its group."""
-        return self._of_groups_before + sum(self._bytes[each] for each in ERASED_CLASSES) > 0
+        return self._of_groups_before > 0 or any(each in self._bytes for each in ERASED_CLASSES)
 
     def row(self, recipient: DeviceKey) -> tuple[int, int]:
         """Return the number of a recipient's queue, and the base of its places."""

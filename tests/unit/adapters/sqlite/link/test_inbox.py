@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -38,6 +38,28 @@ def test_one_sender_that_fills_the_inbox_keeps_no_other_one_out(
         assert not deliver(b"d", 9), "all of it is full"
         store.inbox.consume(1)
         assert deliver(b"d", 9)
+
+
+def test_what_a_transaction_delivers_is_read_in_it_and_gone_with_it(tmp_path: Path) -> None:
+    key, group_id = DeviceKey(b"k" * 32), GroupId(b"g" * 32)
+
+    def blob(number: int) -> Message:
+        seq = LinkSeq(number)
+        return Message(MessageType.BLOB, key, key, group_id, Incarnation(bytes(8)), number, seq, 1, b"said", b"raw")
+
+    with closing(SqliteStore(tmp_path / "state.sqlite", Incarnation(b"incarnat"), StorageKey(bytes(32)))) as store:
+        with suppress(ZeroDivisionError), store.transaction():
+            assert store.inbox.deliver(blob(1), 7)
+            assert len(store.inbox.arrived(10)) == 1
+            assert store.inbox.deliver(blob(2), 7)
+            raise ZeroDivisionError
+        assert store.inbox.arrived(10) == []
+        with store.transaction():
+            assert all(store.inbox.deliver(blob(number), 7) for number in range(1, 4))
+            assert store.inbox.consume(store.inbox.arrived(1)[0][0]) == 1
+        assert store.inbox.deliver(blob(4), 7), "outside of a transaction, too"
+        assert len(store.inbox.arrived(10)) == 3
+        assert store.database.one("SELECT inbox_bytes FROM device") == 3 * len(b"said")
 
 
 @pytest.mark.slow
