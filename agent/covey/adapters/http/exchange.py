@@ -50,11 +50,13 @@ class Fields:
     """The fields of a head; names are compared without regard to case."""
 
     def __init__(self, fields: list[tuple[str, str]]) -> None:
-        self._fields = fields
+        self._values: dict[str, list[str]] = {}
+        for name, value in fields:
+            self._values.setdefault(name, []).append(value)
 
     def get_all(self, name: str) -> list[str]:
         """Return the values of all fields of a name."""
-        return [value for each, value in self._fields if each == name.lower()]
+        return self._values.get(name.lower(), [])
 
     def get(self, name: str, default: str = "") -> str:
         """Return the value of the first field of a name."""

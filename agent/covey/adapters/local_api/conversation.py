@@ -141,13 +141,13 @@ class Conversation(Exchange):
         return next(parts, b"")
 
     def _route(self, path: str) -> tuple[Route, tuple[str, ...]]:
-        found = [(route, match) for route in self._routes if (match := re.fullmatch(route.pattern, path))]
+        for route in self._routes:
+            if route.method == self.command and (match := route.pattern.fullmatch(path)):
+                return route, match.groups()
+        found = [route.method for route in self._routes if route.pattern.fullmatch(path)]
         if not found:
             raise _RefusedError(HTTPStatus.NOT_FOUND, "no such path")
-        for route, match in found:
-            if route.method == self.command:
-                return route, match.groups()
-        methods = ", ".join(route.method for route, _ in found)
+        methods = ", ".join(found)
         raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"this path accepts only {methods}", {"Allow": methods})
 
     def _length(self, most: int) -> int:

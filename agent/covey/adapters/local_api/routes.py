@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -67,7 +68,7 @@ class Route:
     """One method on one path; groups of the pattern come as `Request.matched`."""
 
     method: str
-    pattern: str
+    pattern: re.Pattern[str]
     body_bytes_max: int
     answer: Callable[[Request], Answer]
     spool: Callable[[int], BinaryIO] | None = None

@@ -9,6 +9,7 @@ describes them. A blob comes again until the client, which then has it durably, 
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -102,7 +103,7 @@ class _Answers:
         return tuple(
             Route(
                 each.method,
-                each.path.replace("{id}", "([0-9]{1,18})").replace("{ref}", "([^/]{1,1024})"),
+                re.compile(each.path.replace("{id}", "([0-9]{1,18})").replace("{ref}", "([^/]{1,1024})")),
                 _BODY_BYTES.get(each.name, 0),
                 _checked(each, answers[each.name]),
                 self._content.spool if each.name == "put_content" else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -62,7 +63,9 @@ def _basic(password: str) -> str:
 
 def _local_api(folder: Path, held: ExitStack) -> Served:
     path = folder / "api.sock"
-    held.callback(LocalApi(path, "", (Route("GET", "/x", 0, lambda _: {"ok": True}),), lambda *_: None).close)
+    held.callback(
+        LocalApi(path, "", (Route("GET", re.compile("/x"), 0, lambda _: {"ok": True}),), lambda *_: None).close
+    )
 
     def connect() -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
