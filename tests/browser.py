@@ -39,3 +39,10 @@ def is_readable(page: Page) -> None:
     found = Axe().run(page).response["violations"]
     assert [f"{each['id']}: {[node['html'] for node in each['nodes']]}" for each in found] == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def is_readable_by_day_and_night(page: Page) -> None:
+    """Hold it against them in light and in dark colours; a page of its own for each would take two seconds more."""
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        is_readable(page)

@@ -80,6 +80,13 @@ class DebianRoot:
             os.mknod(path / "dev" / device, 0o020666, os.makedev(*numbers))
             (path / "dev" / device).chmod(0o666)
 
+    def copied(self, path: Path) -> DebianRoot:
+        """Return the same in another folder, with all that was done in it."""
+        subprocess.run(["cp", "--archive", str(self.path), str(path)], check=True)
+        copy = object.__new__(DebianRoot)
+        copy.path = path
+        return copy
+
     def _copy(self, names: set[str]) -> None:
         # Folders first: /bin is a link into one of them.
         ordered = sorted(names, key=lambda name: (Path("/", name).is_symlink() or not Path("/", name).is_dir(), name))

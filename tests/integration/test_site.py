@@ -67,13 +67,13 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("page", _PAGES)
-def test_a_page_fits_the_screen_and_asks_no_network(site: Path, browser: Browser, page: str, width: int) -> None:
+def test_pages_fit_the_screen_and_ask_no_network(site: Path, browser: Browser, width: int) -> None:
     opened = browser.new_page(viewport={"width": width, "height": 900})
     asked: list[str] = []
     opened.on("request", lambda request: asked.append(request.url))
-    opened.goto((site / page).as_uri())
-    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for page in _PAGES:
+        opened.goto((site / page).as_uri())
+        assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth"), page
     assert not [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
     opened.close()
 

@@ -10,7 +10,7 @@ import json
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,21 +35,27 @@ def this_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("this"), "0.1.0")
 
 
-def _next_version(folder: Path, step: str) -> Path:
-    """Return a package 0.2.0 with one step of the schema more."""
+@pytest.fixture(scope="module")
+def next_version(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Make a package 0.2.0 with one step of the schema more."""
+    folder = tmp_path_factory.mktemp("next")
     built, tree = build(folder, "0.2.0"), folder / "tree"
     subprocess.run(["dpkg-deb", "--raw-extract", str(built), str(tree)], check=True)
-    (tree / _SCHEMA / f"{_NEXT:03}_invented.sql").write_text(step, encoding="utf-8")
-    packed = folder / "next.deb"
-    subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", str(tree), str(packed)], check=True)
-    return packed
+
+    def with_step(step: str) -> Path:
+        (tree / _SCHEMA / f"{_NEXT:03}_invented.sql").write_text(step, encoding="utf-8")
+        packed = folder / "next.deb"
+        subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", str(tree), str(packed)], check=True)
+        return packed
+
+    return with_step
 
 
-@pytest.fixture
-def root(tmp_path: Path, this_version: Path) -> Iterator[DebianRoot]:
-    """A Debian with this version, and a device on it with something of each kind."""
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory, this_version: Path) -> Iterator[DebianRoot]:
+    """A Debian with this version, and a device on it with something of each kind: to be copied."""
     need(missing_for_root(_NEEDS))
-    made = DebianRoot(tmp_path / "root", _NEEDS)
+    made = DebianRoot(tmp_path_factory.mktemp("prepared") / "root", _NEEDS)
     made.dpkg("--install", str(this_version))
     made.run(*_AS_AGENT, "init", "--label", "shed")
     made.run(*_AS_AGENT, "relay", "set", "mqtt://127.0.0.1:9")
@@ -62,6 +68,13 @@ def root(tmp_path: Path, this_version: Path) -> Iterator[DebianRoot]:
     _add(made, "before")
     yield made
     shutil.rmtree(made.path)
+
+
+@pytest.fixture
+def root(tmp_path: Path, prepared: DebianRoot) -> Iterator[DebianRoot]:
+    copy = prepared.copied(tmp_path / "root")
+    yield copy
+    shutil.rmtree(copy.path)
 
 
 def _add(root: DebianRoot, note: str) -> None:
@@ -100,8 +113,10 @@ def _schema(root: DebianRoot) -> int:
     return int(version)
 
 
-def test_an_upgrade_that_only_adds_can_be_taken_back(root: DebianRoot, this_version: Path, tmp_path: Path) -> None:
-    newer = _next_version(tmp_path, f"{ADDITIVE}\n{_COLUMN}")
+def test_an_upgrade_that_only_adds_can_be_taken_back(
+    root: DebianRoot, this_version: Path, next_version: Callable[[str], Path]
+) -> None:
+    newer = next_version(f"{ADDITIVE}\n{_COLUMN}")
     before = _kept(root)
     root.dpkg("--install", str(newer))
     assert root.run("covey", "--version").stdout == "covey 0.2.0\n"
@@ -121,9 +136,9 @@ def test_an_upgrade_that_only_adds_can_be_taken_back(root: DebianRoot, this_vers
 
 
 def test_a_version_that_cannot_read_the_new_tables_refuses_and_changes_nothing(
-    root: DebianRoot, this_version: Path, tmp_path: Path
+    root: DebianRoot, this_version: Path, next_version: Callable[[str], Path]
 ) -> None:
-    newer = _next_version(tmp_path, _COLUMN)
+    newer = next_version(_COLUMN)
     root.dpkg("--install", str(newer))
     _add(root, "meanwhile")
     meanwhile = _kept(root)
