@@ -73,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     quick = config.getoption("--quick")
     if "TMPDIR" not in os.environ and _is_roomy(_MEMORY):
         os.environ["TMPDIR"], tempfile.tempdir = str(_MEMORY), None
+    os.environ["LANGUAGE"] = "C"  # else argparse, which pytest has loaded, looks for a translation of each heading
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick" if quick else "same"))
     exempt = () if quick else (*_NOT_QUICK_FOLDERS, "sim")
     sys.addaudithook(partial(_refuse_processes, exempt))

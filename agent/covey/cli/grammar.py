@@ -12,6 +12,7 @@ import argparse
 import os
 import re
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from covey.errors import UsageError
@@ -46,8 +47,9 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=_columns() - 2)
 
 
+@cache
 def _columns() -> int:
-    """Return the width: COLUMNS, else the terminal's, else 80."""
+    """Return the width: COLUMNS, else the terminal's, else 80. argparse asks with each argument that is added."""
     said = os.environ.get("COLUMNS", "")
     if said.isdecimal() and int(said):
         return int(said)
