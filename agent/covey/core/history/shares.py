@@ -155,9 +155,9 @@ class HistoryShares:
 
     def _families_beyond(self, group_id: GroupId) -> list[SponsorFamily]:
         """Return the families that have more here than one operation may follow of them."""
-        lengths = self._operations.author_lengths(group_id)
-        if sum(lengths.values()) <= min(GROUP_BYTES_BEHIND, FAMILY_BYTES_BEHIND, BYTES_BEHIND):
+        if self._operations.length(group_id) <= min(GROUP_BYTES_BEHIND, FAMILY_BYTES_BEHIND, BYTES_BEHIND):
             return []
+        lengths = self._operations.author_lengths(group_id)
         used, lines = Counter[SponsorFamily](), self._lines_here(group_id)
         for author, length in lengths.items():
             used.update(dict.fromkeys(_families(lines.get(author, ())), length))

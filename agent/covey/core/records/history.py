@@ -48,6 +48,9 @@ class OperationRecords(OrderRecords, Protocol):
     def log_lengths(self, group_id: GroupId, author: DeviceKey) -> list[tuple[Incarnation, int]]:
         """Return (incarnation, bytes of its operations) of an author's logs, by incarnation."""
 
+    def length(self, group_id: GroupId) -> int:
+        """Return how many bytes the operations of all authors have, forgotten ones included."""
+
     def author_lengths(self, group_id: GroupId) -> dict[DeviceKey, int]:
         """Return by author how many bytes its operations have, forgotten ones included."""
 

@@ -219,6 +219,9 @@ class OperationTables:
         )
         return [(Incarnation(incarnation), length) for incarnation, length in rows]
 
+    def length(self, group_id: GroupId) -> int:
+        return self._database.one("SELECT coalesce(sum(length), 0) FROM operation_log WHERE group_id = ?", group_id)
+
     def author_lengths(self, group_id: GroupId) -> dict[DeviceKey, int]:
         rows = self._database.run(
             "SELECT author, sum(length) FROM operation_log WHERE group_id = ? GROUP BY author", (group_id,)
