@@ -42,6 +42,8 @@ FILE_BYTES = 128 * 1024 * 1024
 """A file is closed when it has become so large: what merging makes at most."""
 
 _ROWS_PER_GROUP = 131_072
+_BYTES_JOINED = 1024 * 1024
+"""Of message rows: some 50,000 readings."""
 _UNVERIFIED = ("signature", "decryption")
 
 NOTES = MESSAGES.append(pa.field("rows", pa.int32()))
@@ -140,7 +142,7 @@ class _Sorter:
 
     def readings(self, messages: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the readings, and note the rest."""
-        for given in messages:
+        for given in _joined(messages):
             batch = self._deletions.admitted(given)
             self._count(batch)
             for name, rows in other_rows(batch).items():
@@ -167,6 +169,20 @@ class _Sorter:
             self.counts["unverified"] += unverified
         newest = pc.max(batch["received_at"].cast(pa.int64())).as_py()
         self.newest_us = max(filter(None, (newest, self.newest_us)), default=None)
+
+
+def _joined(messages: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join small batches, as small segments give them: what is done with each takes milliseconds whatever its size."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in messages:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= _BYTES_JOINED:
+            yield pa.concat_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ def test_a_task_writes_files_of_bounded_size_and_tells_of_their_messages(
 ) -> None:
     monkeypatch.setattr(writing, "FILE_BYTES", 1)
     monkeypatch.setattr(writing, "_ROWS_PER_GROUP", 2)
+    monkeypatch.setattr(writing, "_BYTES_JOINED", 1)
     first, second, rest = _write(tmp_path, [messages(range(3)), messages(range(0)), messages(range(3, 6))])
     assert [each.notes["seq"].to_pylist() for each in (first, second)] == [[1, 2, 3], [4, 5, 6]]
     assert [each.notes["rows"].to_pylist() for each in (first, second)] == [[2, 2, 2]] * 2
@@ -45,6 +46,21 @@ def test_a_task_writes_files_of_bounded_size_and_tells_of_their_messages(
     assert stored.types == READINGS.types, "whoever reads the file sees plain columns"
     second_try = _write(tmp_path, [messages(range(3))])
     assert second_try[0].files["readings"].key != first.files["readings"].key, "no name is used twice"
+
+
+def test_the_rows_of_many_small_segments_are_written_as_those_of_a_large_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [messages(range(first, first + 2)) for first in range(0, 8, 2)]
+    (joined, *_) = _write(tmp_path, batches)
+    monkeypatch.setattr(writing, "_BYTES_JOINED", 1)
+    (alone, *_) = _write(tmp_path, batches)
+    one, other = (pq.read_table(tmp_path / "readings" / each.files["readings"].key) for each in (joined, alone))
+    assert one.num_rows
+    assert one.equals(other)
+    assert joined.notes.equals(alone.notes)
+    assert joined.summary == alone.summary
+    assert joined.counts == alone.counts
 
 
 def test_a_task_without_readings_writes_no_file(tmp_path: Path) -> None:
