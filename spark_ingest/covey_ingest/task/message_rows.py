@@ -152,6 +152,11 @@ class Rows:
         self._readings += batch.count
         self._bytes += batch.text_bytes
 
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that stand open, if there are any."""
+        if self.count:
+            yield self.close()
+
     def close(self) -> pa.RecordBatch:
         """Return the rows as an Arrow batch of the wanted columns, and start again."""
         blocks = [block for group in _divided(self._packed) for block in self._decoded(group)]

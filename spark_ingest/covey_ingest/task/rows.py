@@ -54,26 +54,29 @@ class Origin:
     vault: str | None = None
 
 
+def rows_from(origin: Origin, wanted: Selection = EVERYTHING) -> Rows:
+    """Return rows to fill: what they do not say of themselves is the origin's."""
+    return Rows(wanted, _common(origin))
+
+
 def record_rows(
-    origin: Origin,
+    rows: Rows,
+    known: KnownLayouts,
     records: Sequence[SegmentRecord],
     verify: Verify,
     span: tuple[int, int] = (0, MAXIMUM_COUNTER),
     wanted: Selection = EVERYTHING,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of an opened segment's positions in `span`, in Arrow batches of bounded size.
+    """Add the rows of an opened segment's positions in `span`; yield Arrow batches of bounded size that became full.
 
     A row says where its message was landed, so that merging changes no row.
     """
-    rows, known = Rows(wanted, _common(origin)), KnownLayouts()
     for record in records:
         if not span[0] <= record.number <= span[1] or not wanted.takes(record):
             continue
         _add_record(rows, known, record, verify)
         if rows.full:
             yield rows.close()
-    if rows.count:
-        yield rows.close()
 
 
 def erased_rows(
@@ -90,8 +93,7 @@ def erased_rows(
             rows.add(whose | {"first_number": first, "last_number": last})
             if rows.full:
                 yield rows.close()
-    if rows.count:
-        yield rows.close()
+    yield from rows.rest()
 
 
 def quarantine_rows(

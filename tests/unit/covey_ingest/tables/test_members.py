@@ -14,8 +14,8 @@ from covey.core.vault.landed_records import landed_manifest
 from covey_ingest.committer.state_file import read_state
 from covey_ingest.tables.members import MEMBERS, ROWS, path_in, spans, update
 from covey_ingest.task.memberships import TABLE
-from covey_ingest.task.rows import Origin, Verify, record_rows
 from tests.group_manifests import ANN, BEN, NOON_US, first, profile, relabelled, with_ben, without_ben
+from tests.unit.covey_ingest.recorded import recorded
 
 NOON = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=NOON_US)
 
@@ -25,7 +25,7 @@ def _said(*said: tuple[float, bytes]) -> list[dict[str, Any]]:
     found = []
     for seconds, raw in said:
         record = SegmentRecord(NOON_US + int(seconds * 1e6), raw, 1, 0)
-        rows = record_rows(Origin("n", "c", 1), [record], Verify.ALL)
+        rows = recorded([record])
         for row in [row for batch in rows for row in batch.to_pylist()]:
             assert row["kind"] == "membership", row
             found.append({**row["membership"], **{name: row[name] for name in ("group", "author", "received_at")}})

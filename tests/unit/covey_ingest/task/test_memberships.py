@@ -9,16 +9,15 @@ import pytest
 from covey.core.vault.documents import SegmentRecord
 from covey.core.vault.landed_records import landed_manifest
 from tests.group_manifests import ANN, BEN, NOON_US, first, with_ben
+from tests.unit.covey_ingest.recorded import recorded
 from tests.vectors import load
 
 pytest.importorskip("pyarrow", reason="the ingest is not installed")
 
-from covey_ingest.task.rows import Origin, Verify, record_rows
-
 
 def _rows(*raws: bytes) -> list[dict[str, Any]]:
     records = [SegmentRecord(NOON_US, raw, 1, index) for index, raw in enumerate(raws)]
-    return [row for batch in record_rows(Origin("n", "c", 1), records, Verify.ALL) for row in batch.to_pylist()]
+    return [row for batch in recorded(records) for row in batch.to_pylist()]
 
 
 def test_the_vector_gives_a_row_for_each_member_and_for_theprofile() -> None:

@@ -17,12 +17,13 @@ from covey.core.settings.states import ReportedSetting, SettingReport, SettingSt
 from covey.core.vault.documents import SegmentRecord
 from covey.core.wire.message import MessageType, write_message
 from tests.fleet import identity
+from tests.unit.covey_ingest.recorded import recorded
 from tests.vectors import load
 
 pytest.importorskip("pyarrow", reason="the ingest is not installed")
 
 from covey_ingest.task.message_rows import BYTES_PER_BATCH
-from covey_ingest.task.rows import Origin, Verify, record_rows
+from covey_ingest.task.rows import Verify
 
 ANN, BEN = identity("ann"), identity("ben")
 GROUP = GroupId(bytes(32))
@@ -44,7 +45,7 @@ def _report(kind: MessageType, body: bytes, number: int = 1) -> bytes:
 
 def _rows(*raws: bytes) -> list[dict[str, Any]]:
     records = [SegmentRecord(NOW_US + 5, raw, 1, index) for index, raw in enumerate(raws)]
-    return [row for batch in record_rows(Origin("n", "c", 1), records, Verify.ALL) for row in batch.to_pylist()]
+    return [row for batch in recorded(records) for row in batch.to_pylist()]
 
 
 def test_the_vector_of_orders_gives_a_row_each() -> None:
@@ -112,6 +113,6 @@ def test_outputs_bound_an_arrow_batch() -> None:
     result = OrderResult(order.id, CommandState.DONE, 1, 3, 2, exit=0, output=bytes(64 * 1024))
     raw = _report(MessageType.ORDER_RESULT, result.to_wire())
     records = [SegmentRecord(NOW_US, raw, 1, index) for index in range(300)]
-    batches = list(record_rows(Origin("n", "c", 1), records, Verify.NONE))
+    batches = recorded(records, Verify.NONE)
     assert sum(batch.num_rows for batch in batches) == 300
     assert max(batch.nbytes for batch in batches) < BYTES_PER_BATCH + 200_000

@@ -210,3 +210,21 @@ def _with_float(device: Author, value: float) -> bytes:
     series.values[0] = value
     device.number += 1
     return device.sign(MessageType.TELEMETRY, numbered(device.number, builder.body(device.clock())))
+
+
+def test_small_segments_fill_one_arrow_batch_and_a_damaged_one_keeps_its_place(collector: Collector) -> None:
+    device = Author(collector, 1)
+    entries = [collector.land(device.measure(value)) for value in range(4)]
+    keys, public = KeyRing((collector.key,)), collector.identity.signing_public.hex()
+    work = Work(collector.node.hex(), public, tuple(entries), first=entries[0].first, last=entries[-1].number)
+
+    def batches() -> list[pa.RecordBatch]:
+        return [*work_rows(VaultReader(DirectoryStore(collector.vault), keys), work, Verify.ALL)]
+
+    (together,) = batches()
+    assert together["segment"].to_pylist() == [1, 2, 3, 4]
+    collector.put(collector.segment_path(entries[2]), b"damaged")
+    before, damaged, after = batches()
+    assert before["segment"].to_pylist() == [1, 2]
+    assert (damaged["kind"].to_pylist(), damaged["segment"].to_pylist()) == (["quarantine"], [3])
+    assert after["segment"].to_pylist() == [4]
