@@ -276,9 +276,9 @@ def pick_move(device: Device, groups: Sequence[GroupManifest], name: str) -> Kno
 def finish_here(device: Device, move: KnownMove) -> None:
     """Have this device end a move that another one ordered, which may have died since.
 
-    It adds the devices that wait and that the new group does not list, with the settings that hold for them: the first
-    device may have died before anybody heard of its manifest. It removes devices from the old group once they have
-    moved.
+    It adds the devices that are to move and that the new group does not list, with the settings that hold for them: the
+    first device may have died before anybody heard of its manifest. One that was there before may seem to be there
+    still. It removes devices from the old group once they have moved.
 
     Raises:
         LocalError: this device is no operator in the old group, or may not add members to the new one, or that is full.
@@ -286,11 +286,11 @@ def finish_here(device: Device, move: KnownMove) -> None:
     source = device.node.groups.group(GroupId(bytes.fromhex(move.source)))
     target_id = GroupId(bytes.fromhex(move.target))
     check_operator(device, source)
-    waiting = {each.device for each in move.devices if each.state == "waiting"}
+    coming = {each.device for each in move.devices if each.state in {"waiting", "delivering"}}
     with all_or_nothing(device):
-        if waiting and device.node.groups.is_in(target_id):
+        if coming and device.node.groups.is_in(target_id):
             target = device.node.groups.group(target_id)
-            members = [each for each in source.members if each.keys.signing_public.hex() in waiting]
+            members = [each for each in source.members if each.keys.signing_public.hex() in coming]
             lacking = [each for each in members if target.member(each.keys.signing_public) is None]
             if lacking:
                 _check_room(target, len(lacking))

@@ -203,6 +203,9 @@ def test_another_device_of_the_operator_adds_the_devices_that_the_first_one_coul
     with site.open(site.phone) as opened:
         before = opened.node.groups.group(site.new)
         assert all(before.member(key) is None for key in site.devices[site.old])
+    with site.open(site.phone) as opened, opened.store.transaction():  # device-0 was there before
+        report = HeadsReport(False, (GroupHead(site.new, 1, bytes(16)),))
+        opened.store.heads.note(site.devices[site.old][0], GroupId(bytes(32)), report.to_wire(), opened.now().wall_us)
     for _ in range(2):
         site.phone.ok("group", "moves", "--continue", order[:8])
     with site.open(site.phone) as opened:
