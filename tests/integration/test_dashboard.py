@@ -323,6 +323,18 @@ def test_a_series_by_hour_day_week_and_month(opens: Opens) -> None:
     expect(page.locator("#values tr")).to_have_count(4)
 
 
+def test_a_link_followed_while_a_word_is_being_typed_leads_where_it_says(opens: Opens) -> None:
+    page = opens()
+    page.clock.install()
+    page.get_by_label("Find").fill("00013")
+    page.get_by_role("link", name="field-00013").press("Enter")
+    expect(page.locator("#name")).to_be_focused()
+    address = page.url
+    page.clock.run_for(1_000)
+    assert page.url == address
+    expect(page.locator("#name")).to_have_text("field-00013")
+
+
 def test_a_device_is_silenced_and_stays_where_the_mode_demands_a_ban(
     opens: Opens, fleet: CollectedFleet, served: Gateway
 ) -> None:

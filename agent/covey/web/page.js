@@ -708,6 +708,7 @@ async function refreshDevice(key) {
 }
 
 function route() {
+  clearTimeout(wordsTimer); // a word typed just before a person follows a link must not lead back to the list
   const address = location.hash.slice(1), [key, course] = address.startsWith("?") ? [""] : address.split("/", 2);
   narrow(address);
   shownKey = course === undefined && key ? key : null;
