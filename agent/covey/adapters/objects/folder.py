@@ -152,8 +152,9 @@ class DirectoryStore:
         base, folder = prefix[: prefix.rfind("/") + 1], self._root
         for name in base.split("/")[:-1]:
             folder /= name
-            if not is_segment(name) or folder.is_symlink():
-                return iter(())
+            with storage_errors("list", folder):
+                if not is_segment(name) or folder.is_symlink():
+                    return iter(())
         return self._keys_below(folder, base, prefix)
 
     def _keys_below(self, folder: Path, base: str, prefix: str) -> Iterator[str]:

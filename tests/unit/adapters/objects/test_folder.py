@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -126,6 +127,15 @@ def test_a_file_where_a_folder_should_be_is_a_storage_error(tmp_path: Path) -> N
     store.put("a", b"")
     with pytest.raises(StorageError):
         store.put("a/b", b"")
+
+
+def test_a_disk_that_fails_below_a_prefix_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path) -> bool:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    monkeypatch.setattr(Path, "is_symlink", fail)
+    with pytest.raises(StorageError):
+        list(DirectoryStore(tmp_path).keys("a/b"))
 
 
 FULL_DISK = """
