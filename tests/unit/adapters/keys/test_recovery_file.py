@@ -41,6 +41,7 @@ def test_what_was_saved_is_read() -> None:
     assert open_recovery(_recovery().sealed(_WORDS), _typed()) == _recovery()
 
 
+@pytest.mark.slow
 def test_a_device_without_operators_and_own_devices_is_read() -> None:
     plain = Recovery(1, {}, ())
     assert open_recovery(plain.sealed(_WORDS), _typed()) == plain

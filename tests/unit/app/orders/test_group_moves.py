@@ -98,6 +98,7 @@ def test_a_split_adds_the_devices_by_one_manifest_and_orders_the_rest(site: Site
     assert order["id"] == found["id"]
 
 
+@pytest.mark.slow
 def test_those_that_have_moved_are_removed_together_and_then_nothing_is_open(site: Site) -> None:
     order = site.split("all")["id"]
     keys = site.devices[site.old]
@@ -116,6 +117,7 @@ def test_those_that_have_moved_are_removed_together_and_then_nothing_is_open(sit
     assert site.look() is None
 
 
+@pytest.mark.slow
 def test_a_device_that_came_back_is_not_removed_once_more(site: Site) -> None:
     order = site.split("device-0")["id"]
     first = site.devices[site.old][0]
@@ -194,6 +196,7 @@ def test_another_device_of_the_operator_completes_a_move(site: Site) -> None:
     assert seen["finishes"]
 
 
+@pytest.mark.slow
 def test_another_device_of_the_operator_adds_the_devices_that_the_first_one_could_not(site: Site) -> None:
     """The laptop's order reached the old group, and then it died: nobody has its manifest of the new group."""
     site.laptop.ok("setting", "set", "log.level", "warning", "--for", "device-0", "--group", site.old.hex())
@@ -258,6 +261,7 @@ def test_a_device_that_still_says_it_is_in_the_new_group_is_left_out(site: Site)
     assert (staying["label"], staying["why"]) == ("device-0", "it has yet to say that it has left the new group")
 
 
+@pytest.mark.slow
 def test_where_several_operators_must_sign_nothing_moves_before_they_have(tmp_path: Path) -> None:
     site = Site(tmp_path, threshold=2)
     order = site.split("device-0")["id"]

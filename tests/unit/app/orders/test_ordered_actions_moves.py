@@ -363,6 +363,7 @@ def test_a_later_order_replaces_an_earlier_one(site: Site) -> None:
     assert (site.machine.result(second), site.is_in()) == (("DONE", ""), True)
 
 
+@pytest.mark.slow
 def test_a_device_that_has_entered_the_new_group_is_moved_from_there(site: Site) -> None:
     third = found(site.ann, site.cleo)
     site.list_ben()

@@ -111,6 +111,7 @@ def test_an_adopted_hub_changes_its_groups(tmp_path: Path, hub: Here, password: 
     assert "other" in covey("group", "members", "--state", str(state)).stdout
 
 
+@pytest.mark.slow
 def test_a_machine_that_is_a_device_adopts_nothing(tmp_path: Path, hub: Here, password: str) -> None:
     file = tmp_path / "hub.recovery"
     hub.ok("hub", "save", str(file), "--password-file", password)
