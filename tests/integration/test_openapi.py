@@ -90,7 +90,7 @@ def test_it_describes_what_is_served(session: requests.Session) -> None:
     parameters = {each["name"]: each for each in DESCRIPTION["paths"]["/v1/publish"]["post"]["parameters"]}
     assert parameters["batch"]["schema"]["maximum"] == MAXIMUM_BATCH_READINGS
     routes = {
-        (route.method, route.pattern)
+        (route.method, route.pattern.pattern)
         for route in _Answers(cast("Any", None), SharedCommits(cast("Any", None), lambda: None)).routes()
     }
     described = {
