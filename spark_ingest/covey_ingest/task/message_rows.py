@@ -86,17 +86,6 @@ class Telemetry(NamedTuple):
         """Return what its row says, whether its columns can be decoded or not."""
         return origin_of(self.record, self.message) | {"group": group_of(self.message)}
 
-    @property
-    def scalars(self) -> Scalars:
-        """Return what its row says that is in no packed column."""
-        alarm = self.batch.alarm
-        return self.origin | {
-            "kind": _TELEMETRY,
-            "batch_number": self.number,
-            "boot": self.batch.clock.boot_id.hex(),
-            "alarm": None if alarm is None else alarm.name.lower(),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class _Block:
@@ -143,14 +132,11 @@ class Rows:
 
     def add_telemetry(self, record: SegmentRecord, message: Message, number: int, batch: Batch) -> None:
         """Add the row of a batch. It is decoded with its neighbours; what fails then goes into quarantine."""
-        row = Telemetry(self.count, record, message, number, batch)
-        if not self._unpacks:
-            self.add(row.scalars)
-            return
-        self._packed.append(row)
+        self._packed.append(Telemetry(self.count, record, message, number, batch))
         self.count += 1
-        self._readings += batch.count
-        self._bytes += batch.text_bytes
+        if self._unpacks:
+            self._readings += batch.count
+            self._bytes += batch.text_bytes
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that stand open, if there are any."""
@@ -159,10 +145,12 @@ class Rows:
 
     def close(self) -> pa.RecordBatch:
         """Return the rows as an Arrow batch of the wanted columns, and start again."""
-        blocks = [block for group in _divided(self._packed) for block in self._decoded(group)]
-        scalars = _scalar_columns(blocks) if blocks else {}
+        groups = _divided(self._packed) if self._unpacks else ()
+        blocks = [block for group in groups for block in self._decoded(group)]
+        rows = [*chain.from_iterable(block.rows for block in blocks)] if self._unpacks else self._packed
+        scalars = (_said(rows) if rows else {}) | (_decoded_scalars(blocks) if blocks else {})
         named = {name for row in self._plain for name in row}
-        places = [*chain.from_iterable(block.places for block in blocks), *self._places]
+        places = [*(row.place for row in rows), *self._places]
         order = None if _ascends(places) else pa.array(np.argsort(places))
         lists = _Lists(self.count, blocks)
         columns = []
@@ -209,26 +197,33 @@ class Rows:
         yield _Block(rows, batches, times, qualities, values)
 
 
-def _scalar_columns(blocks: Sequence[_Block]) -> dict[str, pa.Array]:
-    """Return what rows of telemetry say that is in no list."""
-    _, records, messages, numbers, given = zip(*chain.from_iterable(block.rows for block in blocks), strict=True)
-    clocks, received = [batch.clock for batch in given], [record.received_at_us for record in records]
-    qualities = [*chain.from_iterable(block.qualities for block in blocks)]
-    spans = [np.array([shape.booleans for shape in block.batches.shapes])[block.batches.shape_of] for block in blocks]
-    booleans = np.concatenate(spans)
+def _said(rows: Sequence[Telemetry]) -> dict[str, pa.Array]:
+    """Return what rows of telemetry say that is in no packed column."""
+    _, records, messages, numbers, batches = zip(*rows, strict=True)
     return {
-        "kind": pa.repeat(_TELEMETRY, len(given)),
+        "kind": pa.repeat(_TELEMETRY, len(rows)),
         "segment": pa.array([record.number for record in records], pa.int64()),
         "record": pa.array([record.index for record in records], pa.int64()),
-        "received_at": pa.array(received, pa.int64()),
+        "received_at": pa.array([record.received_at_us for record in records], pa.int64()),
         "author": _hex([message.author for message in messages]),
         "incarnation": _hex([message.incarnation for message in messages]),
         "seq": pa.array([message.seq for message in messages], pa.int64()),
         "link_seq": pa.array([message.link_seq for message in messages], pa.int64()),
         "group": _hex([message.group_id for message in messages], NO_GROUP),
         "batch_number": pa.array(numbers, pa.int64()),
-        "boot": _hex([clock.boot_id for clock in clocks]),
-        "alarm": pa.array([batch.alarm and batch.alarm.name.lower() for batch in given], pa.string()),
+        "boot": _hex([batch.clock.boot_id for batch in batches]),
+        "alarm": pa.array([batch.alarm and batch.alarm.name.lower() for batch in batches], pa.string()),
+    }
+
+
+def _decoded_scalars(blocks: Sequence[_Block]) -> dict[str, pa.Array]:
+    """Return what is known of rows once their batches are decoded, and is in no list."""
+    rows = [*chain.from_iterable(block.rows for block in blocks)]
+    clocks, received = [row.batch.clock for row in rows], [row.record.received_at_us for row in rows]
+    qualities = [*chain.from_iterable(block.qualities for block in blocks)]
+    spans = [np.array([shape.booleans for shape in block.batches.shapes])[block.batches.shape_of] for block in blocks]
+    booleans = np.concatenate(spans)
+    return {
         "time_quality": pa.array(qualities, pa.string()),
         "clock_offset": pa.array(map(offset, clocks, qualities, received), pa.int64()),
         "booleans_from": pa.array(booleans[:, 0]),
