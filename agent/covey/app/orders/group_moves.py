@@ -24,7 +24,7 @@ from covey.core.group.manifest import COLLECTOR, GroupManifest, Member, Mode, re
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import ONCE_BYTES, CommandOrder, Scalar, SettingOrder
-from covey.core.ids import DeviceKey, GroupId, OperationId, device_name
+from covey.core.ids import DeviceKey, GroupId, OperationId, device_name, printable
 from covey.core.membership.invitations import check_may_let_in
 from covey.core.membership.voting import VOTING_MODES
 from covey.core.orders.selector import Selector, SelectorKind, read_selector
@@ -164,8 +164,12 @@ def _chosen(
         else:
             moving.append(each)
     if not moving:
-        why = staying[0].why if len(staying) == 1 else f"none of {count(len(staying), 'device')} can move"
-        raise LocalError(f"nothing was ordered: {why}", hint="docs/how-to/fleet.md says which devices can move")
+        reasons = "; ".join(f"{printable(each.label) or each.device[:8]}: {each.why}" for each in staying[:3])
+        more = f"; and {len(staying) - 3} more" if len(staying) > 3 else ""
+        raise LocalError(
+            f"none of {count(len(staying), 'device')} can move: {reasons}{more}",
+            hint="'Split and merge groups' in docs/how-to/fleet.md says what a device needs",
+        )
     _check_room(target, sum(target.member(each.keys.signing_public) is None for each in moving))
     return moving, tuple(staying)
 

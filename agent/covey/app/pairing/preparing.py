@@ -88,7 +88,7 @@ def prepare(
             )
         check_room(device, manifest, joining)
         named[group_id] = named_keys(device, manifest, operators)
-        if commands and not named[group_id]:
+        if commands and (operators is None or not named[group_id]):  # a file that names none leaves them to the owner
             raise UsageError("no operator is named for these actions", hint="add --operator NAME")
     private_folder(folder)
     files = [

@@ -40,7 +40,7 @@ _BRAILLE = 0x2800
 def add_arguments(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("device", metavar="DEVICE", help="device: label, or start of key")
-    parser.add_argument("series", metavar="SERIES", help="series, e.g. air:temperature")
+    parser.add_argument("series", nargs="?", metavar="SERIES", help="series, e.g. air:temperature (default: name them)")
     parser.add_argument(
         "--since", metavar="TIME", default="1d", help="how far to look back: 7d, 12h, 30m (default: 1d)"
     )
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     """Draw the series.
 
     Raises:
-        LocalError: the device does not exist, or has no such readings in that time.
+        LocalError: the device does not exist, has no such readings in that time, or no series is given.
     """
     since_us = read_us("--since", options.since, _LONGEST_US, 60_000_000)
     columns = min(max(shutil.get_terminal_size().columns - _SCALE - 2, _LEAST_COLUMNS), _MOST_COLUMNS)
@@ -71,14 +71,15 @@ def run(options: argparse.Namespace) -> None:
                 progress=lambda size: line.show(f"read {size_text(size)}"),
             )
 
-        found = read(options.series)
+        found = read(options.series) if options.series is not None else {}
         others = [] if found else sorted({reading_name(series) for series, _ in read(None)})
     name = labelled_name(key.hex()[:8], member.label)
     if not found:
-        raise LocalError(
-            f"{name} has no readings of {printable(options.series)!r} in the last {options.since}",
-            hint=_other_series(others) if others else "look back further with --since",
-        )
+        hint = _other_series(others) if others else "look back further with --since"
+        if options.series is None and others:
+            raise LocalError(f"which series of {name}?", hint=hint)
+        what = f"of {printable(options.series)!r} " if options.series is not None else ""
+        raise LocalError(f"{name} has no readings {what}in the last {options.since}", hint=hint)
     if options.json:
         print_json({"device": key.hex(), "label": member.label, **_document(window, found)})
         return

@@ -334,7 +334,10 @@ def _operators(device: Device, options: argparse.Namespace) -> None:
     if options.json:
         print_json([to_json(each) for each in found])
     elif not found:
-        print("this device obeys no operator; to pin one: covey config set operations.operators KEY")
+        print(
+            "this device obeys no operator; to obey one: covey config set operations.operators KEY, "
+            "which 'covey key show' prints on the operator"
+        )
     else:
         named = namer(device)
         rows = [

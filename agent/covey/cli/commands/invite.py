@@ -134,6 +134,11 @@ def write_batch(device: Device, group: str | None, batch: Batch, *, fleet: bool,
         for joined, taken in chosen:
             _print_group(joined.group_id.hex(), len(joined.members), taken)
     print("on each device: covey join FILE", file=sys.stderr)
+    if batch.operators is None:
+        print(
+            "note: these devices will obey no operator unless you add --operator NAME here or --obey there",
+            file=sys.stderr,
+        )
     for joined, _ in chosen[:1]:
         _note_missing_approval(device, joined.group_id.hex(), batch.operators)
     if not has_authority(device.config):

@@ -187,7 +187,9 @@ class _Terminal:
             )
         elif operators:
             print(
-                "this device obeys none of them; to pin one: covey config set operations.operators KEY", file=sys.stderr
+                "this device obeys none of them; to obey one: covey config set operations.operators KEY, "
+                "which 'covey key show' prints on the operator",
+                file=sys.stderr,
             )
         return agrees
 

@@ -18,7 +18,7 @@ from covey.cli.grammar import Parser, group_option, json_option, key_option, sec
 from covey.cli.output.handing_over import WAIT_S, hand_over, report_handed_over
 from covey.cli.output.terminal import TIME_UP, confirm, explained_interruption, print_json, print_table
 from covey.cli.quantities import read_us
-from covey.core.ids import labelled_name
+from covey.core.ids import labelled_name, printable
 from covey.errors import UsageError
 from covey.limits.message import MAXIMUM_BLOB_BYTES
 
@@ -134,7 +134,8 @@ def _read(name: str) -> bytes:
         with Path(name).open("rb") as source:
             return source.read(MAXIMUM_BLOB_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+        hint = "to send words: --text 'WORDS'" if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"{printable(name)} cannot be read: {error.strerror}", hint=hint) from error
 
 
 def _receive(options: argparse.Namespace) -> int:

@@ -185,6 +185,14 @@ def test_a_merge_moves_all_that_can_and_names_the_others(site: Site) -> None:
     assert "device-0" in said
 
 
+def test_if_no_device_can_move_each_is_named_with_the_reason(site: Site) -> None:
+    where = ("--group", site.old.hex(), "--into", site.new.hex(), "--yes", "--for", "laptop,phone")
+    said = site.laptop.fails("group", "split", *where, code=1)
+    assert "none of 2 devices can move: " in said
+    assert "laptop: it is this device" in said
+    assert "phone: it is an operator" in said
+
+
 def test_another_device_of_the_operator_completes_a_move(site: Site) -> None:
     order = site.split("device-0")["id"]
     assert site.phone is not None

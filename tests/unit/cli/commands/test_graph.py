@@ -44,6 +44,8 @@ def test_an_unknown_series_is_reported_with_the_known_ones(state: Path) -> None:
     code, _, printed = _graph(state, "field-00001", "air:humidity")
     assert (code, "has no readings of 'air:humidity' in the last 1d" in printed) == (1, True)
     assert "hint: in that time it has: air:temperature, battery, pump, soil:moisture" in printed
+    code, _, printed = _graph(state, "field-00001")
+    assert (code, "which series of" in printed, "it has: air:temperature, battery" in printed) == (1, True, True)
     code, _, printed = _graph(state, "field", "battery")
     assert (code, "no device matches 'field'" in printed) == (1, True)
 

@@ -71,6 +71,14 @@ def test_each_device_has_a_file_and_an_account_of_its_own(hub: Here, files: Path
     assert listed(hub) == [(each.label, "open") for each in found]
 
 
+@pytest.mark.parametrize(("words", "noted"), [((), True), (("--operator", "none"), False)])
+def test_a_batch_without_operators_warns_that_the_devices_obey_none(
+    hub: Here, files: Path, words: tuple[str, ...], noted: bool
+) -> None:
+    ended = hub.covey("invite", "--batch", "1", "-o", str(files), *words)
+    assert (ended.code, "these devices will obey no operator" in ended.stderr) == (0, noted)
+
+
 def test_labels_come_from_a_file(hub: Here, files: Path, tmp_path: Path) -> None:
     names = tmp_path / "names"
     names.write_text("greenhouse\n\n  north field \nsüd/west\n")
@@ -187,6 +195,7 @@ def test_a_hub_that_invites_obeying_devices_learns_to_approve_itself(hub: Here, 
         (("--cancel", "--capability", "collector"), "--capability has no effect with --cancel"),
         (("--batch", "1", "-o", "x", "--command", "no name"), "is not an action name"),
         (("--batch", "1", "-o", "x", "--command", "read-now", "--operator", "none"), "no operator is named"),
+        (("--batch", "1", "-o", "x", "--command", "read-now"), "no operator is named"),
     ],
 )
 def test_an_option_without_effect_is_a_mistake(hub: Here, words: tuple[str, ...], said: str) -> None:

@@ -34,6 +34,11 @@ def test_an_interrupted_transfer_says_what_it_kept(
     assert ended.stderr.startswith(says.format(tmp_path / "stick"))
 
 
+def test_a_missing_file_suggests_the_option_for_words(tmp_path: Path) -> None:
+    said = Here(tmp_path, "hub").fails("message", "send", "hello", code=2)
+    assert said == "error: hello cannot be read: No such file or directory\nhint: to send words: --text 'WORDS'\n"
+
+
 def test_an_ephemeral_message_without_the_local_api_says_what_is_missing(tmp_path: Path) -> None:
     here = Here(tmp_path, "hub")
     words = ("message", "send", "--text", "x", "--ephemeral")
