@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ from broker_conf.mosquitto import Broker
 from broker_conf.mosquitto.broker import free_port
 from covey.adapters.mqtt.lean_paho import paho
 from covey.adapters.mqtt.relay import MqttRelay
+from covey.adapters.mqtt.settings import CertifiedTime
 from covey.errors import ConfigurationError
 from covey.ports import Delivered, PublishRefusal, RelayDown, RelayUp, Released
 from tests.integration.relay_client import RelayClient
@@ -324,6 +326,24 @@ def test_tls_is_checked(
 
         device.relay = device.another_relay(broker.url, password=password)
         assert "is not trusted" in device.start().wait_for(RelayDown).reason
+        device.relay.stop()
+
+
+def test_a_certificate_tells_the_time_and_is_refused_where_it_has_certainly_expired(
+    tmp_path: Path, certificate: tuple[Path, Path], new_relay_client: Callable[..., RelayClient]
+) -> None:
+    chain, _ = certificate
+    with Broker(tmp_path / "tls", certificate=certificate) as broker:
+        device, certified = new_relay_client(), CertifiedTime()
+        password = broker.add_device(device.username)
+        device.relay = device.another_relay(broker.url, password=password, ca_file=chain, certified=certified)
+        device.up()
+        assert abs(certified.begins_s - time.time()) < 86_400
+        device.relay.stop()
+
+        in_a_year_s = time.time() + 365 * 86_400
+        device.relay = device.another_relay(broker.url, password=password, ca_file=chain, earliest_s=in_a_year_s)
+        assert "certificate has expired" in device.start().wait_for(RelayDown).reason
         device.relay.stop()
 
 

@@ -486,9 +486,10 @@ class Connection:
 
     def _on_socket_open(self, _client: object, _data: object, connected: object) -> None:
         """Look at the server's certificate before the password goes; paho passes on what is raised."""
-        if isinstance(connected, ssl.SSLSocket):
-            check_not_ended(connected, time.time(), self._settings.earliest_s)
-            self._settings.certified.note(connected)
+        secured = connected.connected if isinstance(connected, BufferedSocket) else connected
+        if isinstance(secured, ssl.SSLSocket):
+            check_not_ended(secured, time.time(), self._settings.earliest_s)
+            self._settings.certified.note(secured)
 
     def _on_connect(
         self, _client: object, _data: object, flags: paho.ConnectFlags, reason: ReasonCode, answer: Properties | None
