@@ -20,7 +20,8 @@ from broker_conf.mosquitto import Broker
 from covey.adapters.broker import own_relay
 from covey.adapters.broker.fleet_ca import FleetCa
 from covey.adapters.mqtt.relay import MqttRelay
-from covey.adapters.mqtt.settings import ClientCertificate, tls_context
+from covey.adapters.mqtt.settings import ClientCertificate
+from covey.adapters.mqtt.tls import tls_context
 from covey.errors import ConfigurationError, RelayError
 from covey.ports import RelayDown
 from tests.integration.certificates import make_certificate

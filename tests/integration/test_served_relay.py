@@ -25,7 +25,7 @@ from covey.adapters.broker.served_folder import ServedFolder
 from covey.adapters.broker.visitor import BrokerAddress, Visitor
 from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.keys.wrapped_file import write_wrapped
-from covey.adapters.mqtt.settings import tls_context
+from covey.adapters.mqtt.tls import tls_context
 from covey.adapters.state_folder import StateFolder
 from covey.app.device.device import open_device
 from covey.app.pairing import first_contact, inviting

@@ -95,7 +95,7 @@ def fingerprint(public: bytes) -> str:
 
     Base32 (RFC 4648) of a hash of the key; the ninth letter of each group is its Luhn mod 32 check.
     """
-    characters = base64.b32encode(hashlib.blake2b(public, digest_size=20, person=b"covey/1 fprint").digest()).decode()
+    characters = _base32(hashlib.blake2b(public, digest_size=20, person=b"covey/1 fprint").digest())
     groups = [characters[index : index + 8] for index in range(0, len(characters), 8)]
     return "-".join(group + check_character(group) for group in groups)
 
@@ -115,7 +115,14 @@ def key_text(kind: str, public: bytes) -> str:
     `covey-<kind>-` and the base32 of the key and the first 4 bytes of its hash; `kind` is `sign` or `noise`.
     """
     content = public + _key_check(kind, public)
-    return f"covey-{kind}-" + base64.b32encode(content).decode().rstrip("=").lower()
+    return f"covey-{kind}-" + _base32(content).lower()
+
+
+def _base32(content: bytes) -> str:
+    """Return base32 (RFC 4648) without padding; that of `base64` keeps a table of 57 kB."""
+    bits = -(-8 * len(content) // 5) * 5
+    number = int.from_bytes(content) << bits - 8 * len(content)
+    return "".join(_BASE32[number >> shift & 31] for shift in range(bits - 5, -5, -5))
 
 
 def key_from_text(kind: str, text: str) -> bytes:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from covey.adapters.broker.mosquitto_passwords import ENROLMENT_ACCOUNT
 from covey.adapters.broker.visitor import BrokerAddress, Visitor
-from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, load_bundle, parse_url, publish_bytes, tls_context
+from covey.adapters.mqtt.settings import PACKET_BYTES_MAX, parse_url, publish_bytes
+from covey.adapters.mqtt.tls import load_bundle, tls_context
 from covey.errors import CoveyError
 from covey.limits.message import MAXIMUM_ENVELOPE_BYTES
 

@@ -20,15 +20,8 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from covey.adapters.broker.visitor import BrokerAddress, Visitor
-from covey.adapters.mqtt.settings import (
-    ClientCertificate,
-    Place,
-    judge_times,
-    parse_url,
-    plain_words,
-    refuses_tls13,
-    tls_context,
-)
+from covey.adapters.mqtt.settings import ClientCertificate, Place, parse_url
+from covey.adapters.mqtt.tls import certificate_seconds, judge_times, refuses_tls13, tls_context, tls_words
 from covey.core.ids import DeviceKey
 from covey.core.wire.topics import inbox_topic
 from covey.errors import RelayError
@@ -87,10 +80,10 @@ def connect(
                 return Reached(f"{host}:{port}", "TCP", None)
             with context.wrap_socket(plain, server_hostname=host) as secure:
                 certificate = secure.getpeercert() or {}
-                ends_at = ssl.cert_time_to_seconds(str(certificate["notAfter"]))
+                ends_at = certificate_seconds(str(certificate["notAfter"]))
                 return Reached(f"{host}:{port}", secure.version() or "TLS", ends_at)
     except OSError as error:
-        raise RelayError(plain_words(error, host, port), hint=_hint(error)) from error
+        raise RelayError(tls_words(error, host, port), hint=_hint(error)) from error
 
 
 def _hint(error: OSError) -> str:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covey.adapters.doors.http_post import secret_text
 from covey.adapters.doors.mqtt_publisher import MqttPublisher, Publication
-from covey.adapters.mqtt.settings import is_nearby, tls_context
+from covey.adapters.mqtt.settings import is_nearby
+from covey.adapters.mqtt.tls import tls_context
 from covey.adapters.web_address import web_address
 from covey.core.telemetry.door_discovery import (
     STATE_CHARACTERS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import ssl
 import threading
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from covey.limits.units import KIB
 from covey.ports import PublishRefusal
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
 _KEEPALIVE_S = 30

@@ -15,7 +15,7 @@ from covey.adapters.files import remove_durably
 from covey.adapters.keys.key_file import private_folder, write_secret
 from covey.adapters.keys.storage_key import StorageKey
 from covey.adapters.keys.wrapped_file import is_wrapped, read_wrapped, write_wrapped
-from covey.adapters.mqtt.settings import MAXIMUM_PEM_BYTES, ClientCertificate, parse_url, tls_context
+from covey.adapters.mqtt.settings import MAXIMUM_PEM_BYTES, ClientCertificate, parse_url
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def keep_further(folder: StateFolder, url: str, credential: str, authorities: st
         remove_durably(kept / other)
         if name == BUNDLE_FILE:
             client = ClientCertificate(kept / BUNDLE_FILE, None, credential.encode())
+    from covey.adapters.mqtt.tls import tls_context
+
     tls_context(_if_there(kept / _AUTHORITIES_FILE), client)
 
 

@@ -11,7 +11,6 @@ and each lets another thread take the interpreter.
 
 from __future__ import annotations
 
-import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 65_536
 _LENGTH_BITS = 28
 """Of a packet's length, in at most four bytes."""
-_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class BufferedSocket:
@@ -30,6 +28,12 @@ class BufferedSocket:
 
     def __init__(self, connected: socket.socket, close_s_max: float) -> None:
         self._socket = connected
+        self._decrypted: Callable[[], int] | None = getattr(connected, "pending", None)  # a socket of TLS has it
+        self._later: tuple[type[OSError], ...] = (BlockingIOError,)
+        if self._decrypted is not None:
+            import ssl  # 1.3 MiB with OpenSSL's half of it: only where it is used
+
+            self._later += (ssl.SSLWantReadError, ssl.SSLWantWriteError)
         self._close_s_max = close_s_max
         self._came = b""
         self._given = 0
@@ -52,9 +56,7 @@ class BufferedSocket:
     @property
     def holds(self) -> bool:
         """Whether something has come that no selector sees: here, or decrypted by TLS."""
-        if self._given < len(self._came):
-            return True
-        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+        return self._given < len(self._came) or (self._decrypted is not None and self._decrypted() > 0)
 
     @property
     def waits(self) -> bool:
@@ -107,7 +109,7 @@ class BufferedSocket:
         Raises:
             OSError: the connection is lost.
         """
-        with suppress(*_LATER):
+        with suppress(*self._later):
             while self._unsent:
                 sent = self._socket.send(self._unsent)
                 self.sent_bytes += sent

@@ -31,7 +31,6 @@ from __future__ import annotations
 import math
 import re
 import selectors
-import ssl
 import time
 from typing import TYPE_CHECKING, cast
 
@@ -67,8 +66,6 @@ from covey.adapters.mqtt.posted import (
 from covey.adapters.mqtt.settings import (
     PACKET_BYTES_MAX,
     ConnectionSettings,
-    check_not_ended,
-    judge_times,
     plain_words,
     publish_bytes,
 )
@@ -91,6 +88,7 @@ from covey.core.transitions import follow
 
 if TYPE_CHECKING:
     import logging
+    import ssl
     from collections.abc import Callable, Collection, Iterator
 
     from covey.adapters.mqtt.settings import Place
@@ -271,7 +269,7 @@ class Connection:
         try:
             step()
         except OSError as error:
-            self._end(plain_words(error, *(self._place or (self._settings.host, self._settings.port))), error=error)
+            self._end(self._words(error), error=error)
         except Exception:
             import logging  # 0.4 MiB, and so rare
 
@@ -301,6 +299,12 @@ class Connection:
         self._move(event, state)
         return state
 
+    def _words(self, error: OSError) -> str:
+        words = plain_words
+        if self._settings.tls is not None:
+            from covey.adapters.mqtt.tls import tls_words as words
+        return words(error, *(self._place or (self._settings.host, self._settings.port)))
+
     def _listen(self) -> None:
         client = self._client
         client.on_connect = self._on_connect
@@ -322,6 +326,8 @@ class Connection:
         )
         properties.TopicAliasMaximum = _ALIASES if self._inbox else 0
         if self._settings.tls is not None:
+            from covey.adapters.mqtt.tls import judge_times
+
             judge_times(self._settings.tls, time.time(), self._settings.earliest_s)
         try:
             self._open_socket(properties)
@@ -486,10 +492,12 @@ class Connection:
 
     def _on_socket_open(self, _client: object, _data: object, connected: object) -> None:
         """Look at the server's certificate before the password goes; paho passes on what is raised."""
-        secured = connected.connected if isinstance(connected, BufferedSocket) else connected
-        if isinstance(secured, ssl.SSLSocket):
+        if self._settings.tls is not None:
+            from covey.adapters.mqtt.tls import certificate_begins_s, check_not_ended
+
+            secured = cast("ssl.SSLSocket", connected.connected if isinstance(connected, BufferedSocket) else connected)
             check_not_ended(secured, time.time(), self._settings.earliest_s)
-            self._settings.certified.note(secured)
+            self._settings.certified.note(certificate_begins_s(secured))
 
     def _on_connect(
         self, _client: object, _data: object, flags: paho.ConnectFlags, reason: ReasonCode, answer: Properties | None

@@ -4,7 +4,8 @@
    standard library, more than a MiB of an agent's memory.
 2. The tables of international names, which resolver and TLS load for any name that is text: 0.35 MiB. An ASCII name
    works as bytes, too (`host`).
-3. `logging` and `uuid`, 0.6 MiB: they load when paho uses them, which it does for no client of Covey's.
+3. `logging`, `uuid` and `platform`, 0.7 MiB: they load when paho uses them, which it does for no client of Covey's;
+   and `ssl`, 1.3 MiB with OpenSSL's half of it, which loads with the first connection that is encrypted.
 4. The tables of MQTT's properties, which it builds again for each received packet: 16 us of some 50 for a packet. All
    packets share one set.
 5. Its searches of these tables, by name: 25 us to pack an alias, and 5 us to find that a packet has no properties.
@@ -18,6 +19,7 @@ pings beside other traffic.
 from __future__ import annotations
 
 import builtins
+import os
 import socket
 import sys
 from functools import lru_cache
@@ -48,10 +50,22 @@ _HAS_PROXIES = find_spec("socks") is not None
 _LEVELS = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40}
 """`logging`'s, which paho reads when it loads."""
 
+_WANTS = {"SSLWantReadError", "SSLWantWriteError"}
+"""Errors of `ssl` that paho looks for with each read, encrypted or not."""
+
+
+class _NeverRaised(Exception):  # noqa: N818 - no error
+    """Stands for an error of `ssl` while that is not loaded."""
+
 
 def _load_lean() -> None:
     """Load paho's client with what it imports replaced for it alone: other threads import at the same time."""
-    instead = {"uuid": _loaded_when_used("uuid"), "logging": _loaded_when_used("logging", **_LEVELS)}
+    instead = {
+        "uuid": _loaded_when_used("uuid"),
+        "logging": _loaded_when_used("logging", **_LEVELS),
+        "platform": _loaded_when_used("platform", system=lambda: os.uname().sysname),
+        "ssl": _loaded_when_used("ssl"),
+    }
     if not _HAS_PROXIES:
         instead["urllib.request"] = import_module("urllib")
 
@@ -69,7 +83,13 @@ def _load_lean() -> None:
 
 def _loaded_when_used(name: str, **known: Any) -> ModuleType:
     module = ModuleType(name)
-    vars(module).update(known, __getattr__=lambda wanted: getattr(import_module(name), wanted))
+
+    def find(wanted: str) -> Any:
+        if wanted in _WANTS and name not in sys.modules:
+            return _NeverRaised
+        return getattr(import_module(name), wanted)
+
+    vars(module).update(known, __getattr__=find)
     return module
 
 

@@ -24,7 +24,6 @@ from covey.adapters.mqtt.settings import (
     ClientCertificate,
     ConnectionSettings,
     parse_url,
-    tls_context,
 )
 from covey.adapters.mqtt.wire_meter import WireMeter
 from covey.limits.link import SESSION_S
@@ -102,11 +101,16 @@ class MqttRelay:
             ConfigurationError: the URL, the CA file or the certificate is not usable.
         """
         host, port, encrypted = parse_url(url)
+        context = None
+        if encrypted:
+            from covey.adapters.mqtt.tls import tls_context
+
+            context = tls_context(ca_file, client, allow_tls12=allow_tls12, proved=proved)
         self.name = name
         self._settings = ConnectionSettings(
             host=host,
             port=port,
-            tls=tls_context(ca_file, client, allow_tls12=allow_tls12, proved=proved) if encrypted else None,
+            tls=context,
             client_id=username,
             username=username,
             password=password,

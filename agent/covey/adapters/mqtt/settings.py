@@ -1,26 +1,24 @@
 """Settings of an MQTT relay: address, limits and reconnection delays.
 
-No paho here, so that it can be read and tested without a connection; `relay.py` does the rest.
+No paho here, so that it can be read and tested without a connection; `relay.py` does the rest. TLS is in `tls.py`.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import math
-import os
 import socket
-import ssl
 from dataclasses import dataclass, field
 from random import SystemRandom
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from covey.adapters.clock import PROGRAM_S
-from covey.adapters.keys.key_file import read_secret
 from covey.adapters.mqtt.wire_meter import WireMeter
 from covey.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import ssl
     from pathlib import Path
 
 MAXIMUM_PEM_BYTES = 64 * 1024
@@ -40,11 +38,9 @@ class CertifiedTime:
     begins_s: float = 0.0
     """Seconds since 1970; 0 before the first one."""
 
-    def note(self, connected: ssl.SSLSocket | ssl.SSLObject) -> None:
-        """Note what the server has shown; nothing where its certificate was not checked."""
-        begins = str((connected.getpeercert() or {}).get("notBefore", ""))
-        if begins:
-            self.begins_s = max(self.begins_s, ssl.cert_time_to_seconds(begins))
+    def note(self, begins_s: float) -> None:
+        """Note the beginning of a certificate that was checked."""
+        self.begins_s = max(self.begins_s, begins_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,136 +175,10 @@ class ClientCertificate:
     bundle: bytes = field(default=b"", repr=False)
 
 
-def _resuming() -> type[ssl.SSLSocket]:
-    """Return sockets of one context that resume the TLS session of the last one, without certificates.
-
-    That saves some 2 kB for each connection. A ticket is used once (RFC 8446, appendix C.4), and a server that knows it
-    no longer makes a full handshake. A resumed session keeps the certificate that was checked at its first handshake.
-    """
-    kept: list[ssl.SSLSession] = []
-
-    class Resuming(ssl.SSLSocket):
-        is_secured = False
-
-        def do_handshake(self, block: bool = False) -> None:
-            if kept:
-                self.session = kept.pop()
-            super().do_handshake(block)
-            self.is_secured = True
-
-        def close(self) -> None:
-            if self.is_secured and self.session is not None and self.session.has_ticket:
-                kept[:] = [self.session]
-            super().close()
-
-    return Resuming
-
-
-_NO_CHECK_TIME = 0x200000
-"""X509_V_FLAG_NO_CHECK_TIME (OpenSSL), for which Python's `ssl` has no name."""
-
-
-def tls_context(
-    ca_file: Path | None,
-    client: ClientCertificate | None = None,
-    *,
-    allow_tls12: bool = False,
-    proved: bool = True,
-) -> ssl.SSLContext:
-    """Return the TLS settings: version 1.3, or also 1.2; the trusted authorities, and our certificate.
-
-    Not `proved`: any server is accepted, as by a joiner that learns its trusted authorities in the ceremony.
-
-    Raises:
-        ConfigurationError: a file is not usable, or others may read the private key.
-    """
-    try:
-        context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
-    except OSError as error:  # ssl.SSLError is one
-        raise ConfigurationError(
-            f"{ca_file}: not a readable PEM file of certificates",
-            hint="name the certificate file of the authority (CA)",
-        ) from error
-    if not proved:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    context.sslsocket_class = _resuming()
-    context.minimum_version = ssl.TLSVersion.TLSv1_2 if allow_tls12 else ssl.TLSVersion.TLSv1_3
-    if client is not None:
-        _load_client(context, client)
-    return context
-
-
-def judge_times(context: ssl.SSLContext, now_s: float, earliest_s: float = PROGRAM_S) -> None:
-    """Have the next handshakes check certificates' times only by a clock that can be right.
-
-    A machine without a battery says 1970 until a time service answers, and without one it always does. A clock that is
-    behind a moment that has passed says nothing of certificates, and as none is valid yet the device would never
-    connect. Signatures and names are checked all the same, and by `check_not_ended` what has expired by then.
-    """
-    flags = context.verify_flags & ~_NO_CHECK_TIME
-    context.verify_flags = ssl.VerifyFlags(flags | _NO_CHECK_TIME if now_s < earliest_s else flags)
-
-
-def check_not_ended(connected: ssl.SSLSocket | ssl.SSLObject, now_s: float, earliest_s: float) -> None:
-    """Check that a server's certificate had not expired at the earliest moment that it can be.
-
-    Raises:
-        SSLCertVerificationError: it had.
-    """
-    certificate = connected.getpeercert() if now_s < earliest_s else None
-    ends = str((certificate or {}).get("notAfter", ""))
-    if ends and ssl.cert_time_to_seconds(ends) < earliest_s:
-        error = ssl.SSLCertVerificationError(1, "certificate has expired")
-        error.verify_message = "certificate has expired"
-        raise error
-
-
-def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:
-    key_file = client.key_file or client.certificate_file
-    try:
-        if client.bundle:
-            load_bundle(context, client.bundle)
-            return
-        read_secret(key_file, MAXIMUM_PEM_BYTES)  # whose it is, and who else may read it
-        # Without a password a sealed key would be asked for at the terminal, which an agent does not have.
-        context.load_cert_chain(client.certificate_file, client.key_file, password="")
-    except OSError as error:
-        raise ConfigurationError(
-            f"{client.certificate_file} and {key_file} are not a certificate and its unencrypted private key in PEM",
-            hint="'covey broker enrol' makes both",
-        ) from error
-
-
-def load_bundle(context: ssl.SSLContext, bundle: bytes) -> None:
-    """Load a certificate and its key, which OpenSSL takes from a file only: here one in memory.
-
-    Raises:
-        OSError: they are not a certificate and its unencrypted private key in PEM.
-    """
-    descriptor = os.memfd_create("covey", os.MFD_CLOEXEC)
-    try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(bundle)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password="")
-    finally:
-        os.close(descriptor)
-
-
-def refuses_tls13(error: ssl.SSLError) -> bool:
-    """Say whether a handshake failed since the other side has no version of TLS that we speak."""
-    return error.reason in {"TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "WRONG_SSL_VERSION"}
-
-
 def plain_words(error: OSError, host: str, port: int) -> str:
-    """Say why a connection could not be made or did not last."""
+    """Say why a connection could not be made or did not last; see `tls_words` for one with TLS."""
     place = f"{host}:{port}"
     match error:
-        case ssl.SSLCertVerificationError():
-            return f"the certificate of {place} is not trusted: {error.verify_message}"
-        case ssl.SSLError():
-            no_tls13 = f"{place} does not speak TLS 1.3, and relay.allow_tls12 is off"
-            return no_tls13 if refuses_tls13(error) else f"no TLS connection with {place}: {error.reason or error}"
         case socket.gaierror():
             return f"no address is known for {host}"
         case ConnectionRefusedError():

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import platform
-import ssl
 import stat
 import struct
 import time
@@ -45,6 +44,8 @@ from covey.limits.sensors import (
 from covey.ports import Measurement
 
 if TYPE_CHECKING:
+    import ssl
+
     from covey.config.sensors import Mqtt
     from covey.core.telemetry.reading import Reading
     from covey.ports import SensorOpening
@@ -77,10 +78,14 @@ def open_mqtt(name: str, options: Mqtt, position: bytes = b"", *, lasting: bool 
     Raises:
         SensorError: its password cannot be read, or others may read it, or there are no such roots.
     """
-    try:
-        tls = ssl.create_default_context(cafile=options.ca_file or None) if options.url.startswith("mqtts") else None
-    except (OSError, ssl.SSLError) as error:
-        raise SensorError(f"{options.ca_file} contains no usable certificates: {error}") from error
+    tls = None
+    if options.url.startswith("mqtts"):
+        import ssl
+
+        try:
+            tls = ssl.create_default_context(cafile=options.ca_file or None)
+        except OSError as error:  # ssl.SSLError is one
+            raise SensorError(f"{options.ca_file} contains no usable certificates: {error}") from error
     # Other topics are another session: in the old one the broker would go on sending for topics of before.
     wanted = blake2b("\n".join(subscriptions(options.topics)).encode(), digest_size=4).hexdigest()
     client_id = (options.client_id or f"covey-{platform.node()}-{name}-{wanted}") if lasting else ""

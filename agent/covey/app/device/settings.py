@@ -135,7 +135,7 @@ def check_meaning(key: str, value: str) -> None:
     elif key == "relay.ca_file":
         from pathlib import Path
 
-        from covey.adapters.mqtt.settings import tls_context
+        from covey.adapters.mqtt.tls import tls_context
 
         tls_context(Path(value))
     elif key == "telemetry.group":

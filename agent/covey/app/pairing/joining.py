@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from covey.adapters.journal import report
 from covey.adapters.keys.key_file import write_secret
-from covey.adapters.mqtt.settings import Place, parse_url, tls_context
+from covey.adapters.mqtt.settings import Place, parse_url
 from covey.app.device.addresses import host_and_port
 from covey.app.device.device import Device
 from covey.app.device.known_labels import own_label
@@ -135,6 +135,8 @@ class Terms:
             ConfigurationError: the file of authorities is not usable.
         """
         if self.ca_file:
+            from covey.adapters.mqtt.tls import tls_context
+
             tls_context(Path(self.ca_file))
 
 

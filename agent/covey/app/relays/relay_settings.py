@@ -77,7 +77,8 @@ def change_first(folder: StateFolder, url: str | None, named: NamedAccess) -> No
         UsageError: a key without its certificate, or one in addition to stdin.
         ConfigurationError: a file, the URL or the certificate is not usable, or others may read the key.
     """
-    from covey.adapters.mqtt.settings import parse_url, tls_context
+    from covey.adapters.mqtt.settings import parse_url
+    from covey.adapters.mqtt.tls import tls_context
 
     identity = folder.identity()
     if url is not None:
@@ -105,7 +106,8 @@ def _certificate_settings(named: NamedAccess) -> dict[str, str]:
         raise UsageError("--key needs --certificate FILE", hint="covey relay set --certificate FILE --key FILE")
     if named.certificate == "-":
         return {}
-    from covey.adapters.mqtt.settings import ClientCertificate, tls_context
+    from covey.adapters.mqtt.settings import ClientCertificate
+    from covey.adapters.mqtt.tls import tls_context
 
     files = ClientCertificate(Path(named.certificate).absolute(), Path(named.key).absolute() if named.key else None)
     tls_context(None, files)
@@ -131,7 +133,7 @@ def add_relay(folder: StateFolder, url: str, named: NamedAccess) -> None:
         ConfigurationError: the URL, the authority or the certificate is not usable.
     """
     from covey.adapters.keys.relay_credential import keep_further, place
-    from covey.adapters.mqtt.settings import tls_context
+    from covey.adapters.mqtt.tls import tls_context
 
     relay = folder.configuration.config().relay
     name = place(url)

@@ -16,7 +16,6 @@ from covey.core.link.after_commit import AfterCommit
 from covey.core.link.incarnations import losses
 from covey.core.link.link_keys import SendingLinks
 from covey.core.link.queued import NO_BATCHES, Batches, MessageClass, TakenBack, class_of
-from covey.core.link.thinning import batches_of, thin
 from covey.core.link.windows import Windows
 from covey.core.now import Now
 from covey.core.telemetry.batch import Alarm, alarm_of, numbered
@@ -186,6 +185,8 @@ class SendQueue:
         """Replace batches by summaries until so many bytes fit, or nothing is left to thin; `recipient`'s first."""
         outbox = self._records.outbox
         while outbox.missing_bytes(size) > 0:
+            from covey.core.link.thinning import thin  # 0.2 MiB, and most outboxes are never full
+
             others = sorted(outbox.recipients_of_batches() - {recipient})
             chunk_bytes = max(outbox.maximum_bytes // OUTBOX_DROP_SHARE, THINNED_BYTES)
             found = thin(
@@ -306,7 +307,7 @@ class SendQueue:
             message.group_id,
             body,
             now,
-            replace(batches_of(message), whole=taken.whole),
+            replace(_batches_of(message), whole=taken.whole),
             beyond=True,
             lifetime_us=taken.lifetime_us,
             is_alarm=taken.is_alarm,
@@ -322,7 +323,7 @@ class SendQueue:
         if message.type is not MessageType.REDIRECTED and message.type not in BATCHES:
             self.queue_returned(recipient, taken, now)
             return
-        batches = replace(batches_of(read_message(content, verify=False)), whole=taken.whole)
+        batches = replace(_batches_of(read_message(content, verify=False)), whole=taken.whole)
         self.queue(
             *(recipient, MessageType.REDIRECTED, message.group_id, content, now, batches),
             beyond=True,
@@ -342,7 +343,7 @@ class SendQueue:
         self._withdrawn(recipient, place, place)
         taken = self._records.outbox.take_back(recipient, place)
         if taken is not None:
-            batches = replace(batches_of(read_message(content, verify=False)), whole=taken.whole)
+            batches = replace(_batches_of(read_message(content, verify=False)), whole=taken.whole)
             self.queue(
                 *(to, MessageType.REDIRECTED, group_id, content, now, batches),
                 beyond=True,
@@ -440,3 +441,9 @@ def more_waits(outbox: OutboxRecords, recipient: DeviceKey, kind: MessageClass, 
         return False
     waiting = outbox.messages(recipient, kind)
     return sum(len(raw) for raw in waiting if read_message(raw, verify=False).group_id == group_id) > size
+
+
+def _batches_of(message: Message) -> Batches:
+    from covey.core.link.thinning import batches_of  # see `_thin`
+
+    return batches_of(message)

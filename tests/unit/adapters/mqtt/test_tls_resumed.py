@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.adapters.mqtt.settings import tls_context
+from covey.adapters.mqtt.tls import tls_context
 from tests.integration.certificates import make_certificate
 
 

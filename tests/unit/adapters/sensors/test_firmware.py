@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ def test_firmware_versions_are_reported_once_and_again_within_the_hour() -> None
     (own, of_board) = firmware.sample()
     assert own[:2] == ("firmware", "")
     assert re.fullmatch(r"covey \d+\.\d+[^;]*; [^;]+; \S+ \S+", own[2])
+    assert own[2].split("; ")[1] == platform.freedesktop_os_release()["PRETTY_NAME"]
     assert of_board == (f"board/{KEY.hex()}/firmware", "", "covey-board 1")
     seconds[0] += 2_900
     assert firmware.sample() == []
