@@ -246,7 +246,7 @@ function checkResult(fields) {
   return fields
 }
 
-const reported = tuple(text(96), hash, integer(0, 5), settingValue(1024), text(32), text(256))
+const reported = tuple(text(96), hash, integer(0, 6), settingValue(1024), text(32), text(256))
 function readReport(bytes) {
   const value = read(bytes, 186384)
   if (!Array.isArray(value)) throw malformed('report')

@@ -56,6 +56,7 @@ def reports() -> list[dict[str, Any]]:
         ReportedSetting("sensors.enabled", order_id, SettingState.RESTARTING, False),
         applied,
         ReportedSetting("vault.url", order_id, SettingState.REVERTED, -1, "not_started", "no start in 3 tries"),
+        ReportedSetting("work.mode", order_id, SettingState.REPLACED),
     )
     longest = ReportedSetting("k" * 96, order_id, SettingState.REFUSED, "v" * 1_024, "c" * 32, "w" * 256)
     numbers = (replace(applied, key="a", value=2**63 - 1), replace(applied, key="b", value=-(2**63)))
@@ -72,7 +73,7 @@ def reports() -> list[dict[str, Any]]:
         ("no list", "malformed"): {},
         ("a setting without a reason's place", "malformed"): [good[:5]],
         ("a setting of one more field", "malformed"): [[*good, 0]],
-        ("of a state of later", "malformed"): [["a", order_id, 6, None, "", ""]],
+        ("of a state of later", "malformed"): [["a", order_id, 7, None, "", ""]],
         ("a state below all", "malformed"): [["a", order_id, -1, None, "", ""]],
         ("a key twice", "malformed"): [good, good],
         ("keys that descend", "malformed"): [["b", *good[1:]], good],

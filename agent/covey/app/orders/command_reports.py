@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
@@ -205,12 +205,6 @@ def output_of(device: Device, manifest: GroupManifest, report: CommandReport, na
     if output is None and shown.output_bytes:
         raise LocalError(f"the output of {shown.name} was deleted to make room for later ones; the result is kept")
     return shown, output or b""
-
-
-def tally(outcomes: Mapping[DeviceKey, Outcome] | Mapping[bytes, Outcome]) -> dict[str, int]:
-    """Return how many devices there are of each outcome, in the order in which people read them."""
-    counts = Counter(outcomes.values())
-    return {word: counts[word] for word in OUTCOMES if counts[word]}
 
 
 def outcomes_by_device(

@@ -10,7 +10,7 @@ from covey.app.documents import DeviceName, GroupIdText, Says
 Scalar = str | bool | int
 
 
-SettingStateText = Literal["handed_over", "applied", "refused", "restarting", "tried", "reverted"]
+SettingStateText = Literal["handed_over", "applied", "refused", "restarting", "tried", "reverted", "replaced"]
 
 
 @dataclass(frozen=True, slots=True)

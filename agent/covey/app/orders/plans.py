@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from covey.app.groups.own_devices import own_devices
 from covey.app.history.history import pick_operation
 from covey.app.history.writing import write_together
 from covey.app.orders import command_reports, operators, setting_orders
-from covey.app.orders.command_reports import BY_WEIGHT, CommandReport, DeviceOutcome, Outcome, rank
+from covey.app.orders.command_reports import BY_WEIGHT, CommandReport, DeviceOutcome, rank
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import GIVING_KINDS, OperationKind
 from covey.core.history.orders import OF_GROUP, Approval, CommandOrder, SettingOrder
@@ -310,8 +310,7 @@ class _Row:
     groups: tuple[str, ...] = ()
     text: str = ""
     entries: list[tuple[str, OrderEntry]] = field(default_factory=list)
-    numbers: Counter[str] = field(default_factory=Counter)
-    ends: dict[bytes, Outcome] = field(default_factory=dict)
+    ends: dict[DeviceKey, str] = field(default_factory=dict)
 
     def place(self) -> tuple[int, str]:
         """Return what sorts rows: the time of the first order, then the id."""
@@ -321,7 +320,10 @@ class _Row:
         is_one = len(self.entries) == 1 and not self.groups
         entry = self.entries[0][1] if is_one else _merged(self.name, self.entries, self.text)
         groups = self.groups or tuple(dict.fromkeys(group for group, _ in self.entries))
-        return ListedOrder(entry, groups, dict(self.numbers) or command_reports.tally(self.ends))
+        is_setting = entry.kind == OperationKind.SETTING.word
+        words: tuple[str, ...] = setting_orders.OUTCOMES if is_setting else command_reports.OUTCOMES
+        counts = Counter(self.ends.values())
+        return ListedOrder(entry, groups, {each: counts[each] for each in words if counts[each]})
 
 
 def listed(device: Device, groups: Sequence[GroupManifest]) -> list[ListedOrder]:
@@ -363,6 +365,7 @@ def _rows(device: Device, groups: Sequence[GroupManifest]) -> list[_Row]:
 
 def _count(device: Device, groups: Sequence[GroupManifest], rows: Iterable[_Row]) -> None:
     """Add the results to rows: of a plan, each device counts once."""
+    reports = setting_orders.ReportedSettings(device)
     settings: dict[str, dict[str, _Row]] = {}
     commands: dict[str, dict[str, _Row]] = {}
     for row in rows:
@@ -372,11 +375,15 @@ def _count(device: Device, groups: Sequence[GroupManifest], rows: Iterable[_Row]
     for group in groups:
         name = group.group_id.hex()
         of_settings, of_commands = settings.get(name, {}), commands.get(name, {})
-        tallies = setting_orders.setting_tallies(device, group, of_settings) if of_settings else {}
-        for order, numbers in tallies.items():
-            of_settings[order].numbers.update(numbers)
-        outcomes = command_reports.outcomes_by_device(device, group, of_commands) if of_commands else {}
-        for order, results in outcomes.items():
-            ends = of_commands[order].ends
-            for key, outcome in results.items():
-                ends[key] = min(ends.get(key, outcome), outcome, key=BY_WEIGHT.index)
+        if of_settings:
+            _merge(of_settings, setting_orders.outcomes_by_device(reports, group, of_settings), setting_orders.OUTCOMES)
+        if of_commands:
+            _merge(of_commands, command_reports.outcomes_by_device(device, group, of_commands), BY_WEIGHT)
+
+
+def _merge(rows: Mapping[str, _Row], found: Mapping[str, Mapping[DeviceKey, str]], by_weight: tuple[str, ...]) -> None:
+    """Add a group's outcomes to the rows of its orders; of a device in several groups, the first by weight counts."""
+    for order, outcomes in found.items():
+        ends = rows[order].ends
+        for key, outcome in outcomes.items():
+            ends[key] = min(ends.get(key, outcome), outcome, key=by_weight.index)

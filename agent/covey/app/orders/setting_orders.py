@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from covey.app.orders.fleet import Scope, Targets, Together, distinct, give, targets
 from covey.app.orders.operators import check_operator, check_supported, selected
 from covey.app.orders.owner_rules import BOARD_KEYS, check_setting
-from covey.app.orders.setting_role import group_settings
+from covey.app.orders.setting_role import PinnedOperators, group_settings
 from covey.config.ordered import APPLICATION_PREFIX
 from covey.config.settings import settings
 from covey.core.actions.results import CommandState
@@ -21,8 +20,8 @@ from covey.core.group.features import Feature
 from covey.core.group.manifest import COLLECTOR
 from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import ONCE_BYTES, Scalar, SettingOrder
-from covey.core.ids import OperationId, device_name, labelled_name, printable
-from covey.core.settings.desired import GivenOrder, read_order
+from covey.core.ids import DeviceKey, GroupId, OperationId, device_name, labelled_name, printable
+from covey.core.settings.desired import GivenOrder, read_order, reported
 from covey.core.settings.obedience import ONLY_OPEN
 from covey.core.settings.secrets import seal_value
 from covey.core.settings.states import ReportedSetting, SettingReport, SettingState
@@ -40,13 +39,21 @@ _WORDS = {
     SettingState.HANDED_OVER: "handed over",
     SettingState.REFUSED: "refused",
     SettingState.REVERTED: "reverted",
+    SettingState.REPLACED: "replaced",
 }
-OUTCOMES = (*_WORDS.values(), "waiting", "elsewhere", "replaced")
+OUTCOMES = (
+    *("applied", "restarting", "on trial", "handed over", "refused", "reverted"),
+    *("waiting", "elsewhere", "replaced"),
+)
 """What has become of a setting on a device, as people count it: what the device reports; `waiting` where it has not
-reported, `elsewhere` where it does not report to this device, and `replaced` where a later order applies to it."""
+reported, `elsewhere` where it does not report to this device, and `replaced` where a later order applies to it. Of a
+device in several groups of a plan the first of these counts."""
 
 REVERTED = SettingState.REVERTED.name.lower()
 """What a device says of a setting that has gone back by itself."""
+
+REPLACED = SettingState.REPLACED.name.lower()
+"""What a device says of a setting in place of which it has that of another of its groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,7 @@ class SettingDifference:
     @property
     def settled(self) -> bool:
         """Whether it has done what is wanted, or never will."""
-        return self.agrees or self.state in {"refused", REVERTED}
+        return self.agrees or self.state in {"refused", REVERTED, REPLACED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,34 +221,54 @@ def differences(
     Raises:
         UsageError: the selector is none, or names nobody.
     """
+    reports = ReportedSettings(device)
     return [
-        found for each in targets(groups, selector) for found in _differences_in(device, each.group, each.members, key)
+        found for each in targets(groups, selector) for found in _differences_in(reports, each.group, each.members, key)
     ]
 
 
+def once_each(found: Sequence[SettingDifference]) -> list[SettingDifference]:
+    """Return of each device one difference: of those in several groups one that it has done, else one that is open."""
+    first: dict[str, SettingDifference] = {}
+    for each in sorted(found, key=lambda each: (not each.agrees, each.settled)):
+        first.setdefault(each.device, each)
+    return [each for each in found if first[each.device] is each]
+
+
 def _differences_in(
-    device: Device, manifest: GroupManifest, members: Sequence[Member], key: str
+    reports: ReportedSettings, manifest: GroupManifest, members: Sequence[Member], key: str
 ) -> list[SettingDifference]:
-    wanted = group_settings(device, manifest).of(members)
+    wanted = group_settings(reports.device, manifest).of(members)
     found = []
     for member in members:
-        reported, at_us = _reported(device, manifest, member)
+        reported, at_us = reports.of(manifest, member)
         for each, given in sorted(wanted[member.keys.signing_public].items()):
             if each.startswith(key):
                 if member.is_board:
-                    reported, at_us = _of_board(device, manifest, member, given)
+                    reported, at_us = _of_board(reports.device, manifest, member, given)
                 found.append(_difference(member, given, reported.get(each), at_us))
     return found
 
 
-def _reported(device: Device, manifest: GroupManifest, member: Member) -> tuple[dict[str, ReportedSetting], int | None]:
-    if member.keys.signing_public == device.node.identity.signing_public:
-        own = [each for each in device.store.ordered_settings.all() if each.group_id == manifest.group_id]
-        return {each.key: each.reported for each in own}, device.now().wall_us
-    kept = device.store.setting_reports.of(manifest.group_id, member.keys.signing_public)
-    if kept is None:
-        return {}, None
-    return {each.key: each for each in SettingReport.from_wire(kept.body).settings}, kept.received_at_us
+class ReportedSettings:
+    """What devices report of their settings, as far as this device knows; it reads its own orders once."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._own: dict[GroupId, list[ReportedSetting]] | None = None
+
+    def of(self, manifest: GroupManifest, member: Member) -> tuple[dict[str, ReportedSetting], int | None]:
+        """Return a member's settings by key, and when it reported them (microseconds since 1970; None: it has not)."""
+        device, at_us = self.device, None
+        found: Iterable[ReportedSetting] = ()
+        if member.keys.signing_public == device.node.identity.signing_public:
+            if self._own is None:
+                held = device.store.ordered_settings.all()
+                self._own = reported(held, PinnedOperators(device).desired(device.node)) if held else {}
+            found, at_us = self._own.get(manifest.group_id, ()), device.now().wall_us
+        elif (kept := device.store.setting_reports.of(manifest.group_id, member.keys.signing_public)) is not None:
+            found, at_us = SettingReport.from_wire(kept.body).settings, kept.received_at_us
+        return {each.key: each for each in found}, at_us
 
 
 def _of_board(
@@ -285,7 +312,7 @@ def setting_history(device: Device, manifest: GroupManifest, key: str) -> list[S
     """Return the orders for a key, in the history's order."""
     found = group_settings(device, manifest)
     counting = {each.id for each in found.weighed.orders if each.counts}
-    reverted = _reverted(device, manifest, key)
+    reverted = _reverted(ReportedSettings(device), manifest, key)
     entries = []
     for stored in device.store.operations.of_kind(manifest.group_id, OperationKind.SETTING):
         given = read_order(stored.raw)
@@ -310,43 +337,43 @@ def setting_history(device: Device, manifest: GroupManifest, key: str) -> list[S
     return entries
 
 
-def setting_tallies(
-    device: Device, manifest: GroupManifest, only: Collection[str] | None = None
-) -> dict[str, dict[str, int]]:
-    """Return for each setting order in force, or `only` for these, by id: how many devices of each of `OUTCOMES`."""
+def outcomes_by_device(
+    reports: ReportedSettings, manifest: GroupManifest, only: Collection[str]
+) -> dict[str, dict[DeviceKey, str]]:
+    """Return for each of these setting orders that is in force, by its id, its outcome (`OUTCOMES`) on each device."""
+    device = reports.device
     found = group_settings(device, manifest)
     here = manifest.member(device.node.identity.signing_public)
     hears = here is not None and (here.keys.signing_public in found.weighed.operators or COLLECTOR in here.capabilities)
     wanted = found.of(manifest.members)
-    reports = {member.keys.signing_public: _reported(device, manifest, member)[0] for member in manifest.members}
-    tallies = {}
+    said_by = {member.keys.signing_public: reports.of(manifest, member)[0] for member in manifest.members}
+    outcomes: dict[str, dict[DeviceKey, str]] = {}
     for weighed in found.weighed.orders:
-        asked = weighed.counts and (only is None or weighed.id.hex() in only)
+        asked = weighed.counts and weighed.id.hex() in only
         raw = device.store.operations.raw(manifest.group_id, weighed.id) if asked else None
         if raw is None:
             continue
         given = read_order(raw)
-        counts: Counter[str] = Counter()
+        ends = outcomes.setdefault(weighed.id.hex(), {})
         for member in selected(manifest, given.order.selector):
             if member.is_board != (given.order.key in BOARD_KEYS):
                 continue
             key = member.keys.signing_public
-            reported = reports[key] if not member.is_board else _of_board(device, manifest, member, given)[0]
-            said = reported.get(given.order.key)
+            of_member = said_by[key] if not member.is_board else _of_board(device, manifest, member, given)[0]
+            said = of_member.get(given.order.key)
             if wanted[key].get(given.order.key, given).operation.id != weighed.id:
-                counts["replaced"] += 1
+                ends[key] = _WORDS[SettingState.REPLACED]
             elif said is not None and said.operation == weighed.id:
-                counts[_WORDS[said.state]] += 1
+                ends[key] = _WORDS[said.state]
             else:
-                counts["waiting" if hears else "elsewhere"] += 1
-        tallies[weighed.id.hex()] = {each: counts[each] for each in OUTCOMES if counts[each]}
-    return tallies
+                ends[key] = "waiting" if hears else "elsewhere"
+    return outcomes
 
 
-def _reverted(device: Device, manifest: GroupManifest, key: str) -> dict[OperationId, list[str]]:
+def _reverted(reports: ReportedSettings, manifest: GroupManifest, key: str) -> dict[OperationId, list[str]]:
     found: dict[OperationId, list[str]] = {}
     for member in manifest.members:
-        reported = _reported(device, manifest, member)[0].get(key)
+        reported = reports.of(manifest, member)[0].get(key)
         if reported is not None and reported.state is SettingState.REVERTED:
             found.setdefault(reported.operation, []).append(labelled_name(member.name, member.label))
     return found

@@ -22,7 +22,7 @@ from covey.core.history.orders import Scalar
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.settings.desired import GivenOrder, GroupSettings, desired
+from covey.core.settings.desired import GivenOrder, GroupSettings, desired, reported
 from covey.core.settings.obedience import NOT_STARTED, RELAY_SILENT, Desired, Obedience, Objection
 from covey.core.settings.states import SettingState
 from covey.errors import LocalError
@@ -76,6 +76,7 @@ class OrderedSettings:
         self._started_us: int | None = None
         self._seen: tuple[int, int] | None = None
         self._look_at_us = 0
+        self._desired: list[Desired] = []
         self._restart_wanted = False
         self._owes_report = True
         self._tried_here: set[tuple[str, Scalar | None]] = set()
@@ -92,8 +93,8 @@ class OrderedSettings:
         seen = (id(node), node.history.generation)
         if first or seen != self._seen or now.monotonic_us >= self._look_at_us:
             self._seen, self._look_at_us = seen, now.monotonic_us + _LOOK_US
-            desired = self._orders.desired(node)
-            changed += self._within(lambda: self._obedience.obey(desired, now.wall_us, rejudge=first))
+            self._desired = self._orders.desired(node)
+            changed += self._within(lambda: self._obedience.obey(self._desired, now.wall_us, rejudge=first))
             self._owes_report = True
         on_trial = (each for each in self._records.all() if each.state is SettingState.TRIED)
         tried = {(each.key, None if each.held is None else each.held.value) for each in on_trial}
@@ -142,14 +143,13 @@ class OrderedSettings:
 
     def _report_settings(self, node: Node, now: Now) -> None:
         """Report results; those that wait for an acknowledgement are looked at again."""
-        given = self._records.all()
+        settings = reported(self._records.all(), self._desired)
         waiting = False
         try:
             with self._store.transaction():
                 for group in node.groups.joined():
-                    settings = [each.reported for each in given if each.group_id == group.group_id]
-                    hearers = self._orders.hearers(node, group.group_id)
-                    waiting |= node.setting_reports.queue(group.group_id, hearers, settings, now)
+                    hearers, own = self._orders.hearers(node, group.group_id), settings.get(group.group_id, [])
+                    waiting |= node.setting_reports.queue(group.group_id, hearers, own, now)
         except LocalError:  # the outbox is full
             waiting = True
         self._owes_report = waiting

@@ -142,7 +142,8 @@ def _wait(device: Device, given: Together, options: argparse.Namespace, order: O
         )
         own, ids = order.author, {operation.id.hex() for _, operation in given.orders}
         # who gave it and obeys nobody is not meant
-        return [each for each in every if each.operation in ids and (each.device != own or each.state)]
+        meant = [each for each in every if each.operation in ids and (each.device != own or each.state)]
+        return setting_orders.once_each(meant)
 
     def finished() -> bool:
         rows = found()

@@ -4,13 +4,15 @@
    select the device and that it obeys (`orders/authority.py`). So an order replaces the ones that it follows, and of
    two concurrent ones all devices choose the same. An order that its own author has replaced does not return
    (`orders/authority.py`, rule 8).
-2. Between several groups the order with the latest stated time counts, then the highest id.
+2. Between several groups the order with the latest stated time counts, then the highest id. Each group is told what
+   has become of its own order: what is told of the one that holds, if both ask for the same value, else that it is
+   replaced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest, Member
@@ -18,12 +20,14 @@ from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import SettingOrder
-from covey.core.ids import DeviceKey, OperationId
+from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.orders.authority import Pins, WeighedOrders, weigh_orders
 from covey.core.orders.replaced import ReplacedSettings
 from covey.core.orders.target import OrderTarget
-from covey.core.settings.obedience import Desired
+from covey.core.settings.obedience import Desired, Outweighed
+from covey.core.settings.ordered import OrderedSetting
 from covey.core.settings.secrets import SealedValue
+from covey.core.settings.states import ReportedSetting, SettingState
 
 if TYPE_CHECKING:
     from covey.core.records.history import OperationRecords
@@ -74,22 +78,46 @@ class GroupSettings:
 
 def desired(given: Iterable[GivenOrder]) -> list[Desired]:
     """Return what is wanted of a device by the orders that count for it, each key once (rule 2)."""
-    last: dict[str, GivenOrder] = {}
+    by_key: dict[str, list[GivenOrder]] = {}
     for each in given:
-        rival = last.get(each.order.key)
-        if rival is None or _given_at(rival) < _given_at(each):
-            last[each.order.key] = each
-    return [
-        Desired(
-            key,
-            each.operation.group_id,
-            each.operation.id,
-            each.operation.author,
-            each.order.value,
-            _sealed(each),
+        by_key.setdefault(each.order.key, []).append(each)
+    found = []
+    for key, orders in sorted(by_key.items()):
+        *others, last = sorted(orders, key=_given_at)
+        operation, order = last.operation, last.order
+        outweighs = tuple(
+            Outweighed(each.operation.group_id, each.operation.id, _agree(each.order, order)) for each in others
         )
-        for key, each in sorted(last.items())
-    ]
+        wanted = (key, operation.group_id, operation.id, operation.author, order.value, _sealed(last), outweighs)
+        found.append(Desired(*wanted))
+    return found
+
+
+def reported(held: Iterable[OrderedSetting], wanted: Iterable[Desired]) -> dict[GroupId, list[ReportedSetting]]:
+    """Return what a device tells each of its groups of the orders that count there, by ascending keys (rule 2).
+
+    `held` is the state of each key that the device has taken up.
+    """
+    states = {each.key: each for each in held}
+    found: dict[GroupId, list[ReportedSetting]] = {}
+    for state in states.values():
+        found.setdefault(state.group_id, []).append(state.reported)
+    for each in wanted:
+        holding = states.get(each.key)
+        if holding is None or holding.operation != each.operation:
+            continue  # it has yet to take up the order, or has too many
+        for other in each.outweighs:
+            said = ReportedSetting(each.key, other.operation, SettingState.REPLACED)
+            if other.agrees:
+                said = replace(holding.reported, operation=other.operation)
+            found.setdefault(other.group_id, []).append(said)
+    return {group_id: sorted(settings, key=lambda each: each.key) for group_id, settings in found.items()}
+
+
+def _agree(order: SettingOrder, other: SettingOrder) -> bool:
+    """Whether both ask for the same value; sealed ones cannot be compared, and True is not 1."""
+    is_open = order.sealed is None and other.sealed is None
+    return is_open and type(order.value) is type(other.value) and order.value == other.value
 
 
 def _sealed(given: GivenOrder) -> SealedValue | None:

@@ -40,6 +40,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Outweighed:
+    """An order of another group for the same key; `agrees`: it asks for the same open value as the one that holds."""
+
+    group_id: GroupId
+    operation: OperationId
+    agrees: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Desired:
     """What operators want of this device: a value of a key, or its own one again (None)."""
 
@@ -50,6 +59,7 @@ class Desired:
     value: Scalar | None = field(repr=False)
     sealed: SealedValue | None = None
     """In place of a value that only some can read."""
+    outweighs: tuple[Outweighed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ class SettingState(IntEnum):
     TRIED = 4
     """It holds, and goes back unless it proves itself in time."""
     REVERTED = 5
+    REPLACED = 6
+    """A later order of another group of the device holds."""
 
 
 @dataclass(frozen=True, slots=True)

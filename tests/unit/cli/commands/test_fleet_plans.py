@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from covey.app.device.device import find_state, open_device
+from covey.app.orders.setting_role import settings_role
 from covey.core.actions.results import REPEATED, CommandState, OrderResult
 from covey.core.crypto import Identity
 from covey.core.history.body import OperationBody
@@ -124,6 +125,27 @@ def test_nobody_is_asked_where_there_is_no_terminal(kim: Here) -> None:
         assert "--fleet" in refusal
     refusal = kim.fails("setting", "set", "app.mode", "eco", "--fleet", "--group", _shared(kim)[0], code=2)
     assert "exclude each other" in refusal
+
+
+@pytest.mark.slow
+def test_a_device_of_several_groups_reports_a_plans_setting_to_each(kim: Here) -> None:
+    """Kim's device is in all three groups, and obeys itself."""
+    kim.ok("setting", "set", "telemetry.batch_seconds", "10", "--fleet")
+    _look(kim)
+    [row] = kim.json("order", "list")
+    assert row["outcomes"] == {"restarting": 1, "waiting": 3}, "each device counts once"
+    own = [each for each in kim.json("setting", "diff", "--all") if each["label"] == "kim"]
+    assert [each["state"] for each in own] == ["restarting"] * 3
+    kim.ok("setting", "set", "telemetry.batch_seconds", "20", "--group", _shared(kim)[0])
+    _look(kim)
+    own = [each for each in kim.json("setting", "diff", "--all") if each["label"] == "kim"]
+    assert sorted((each["state"], each["wanted"]) for each in own) == [*[("replaced", 10)] * 2, ("restarting", 20)]
+
+
+def _look(kim: Here) -> None:
+    """Have the device take up its settings, as its agent does."""
+    with open_device(find_state(str(kim.state))) as opened:
+        settings_role(opened, lambda: None).turn(opened.node, opened.now())
 
 
 @pytest.mark.slow

@@ -10,9 +10,13 @@ import pytest
 from covey.adapters.sqlite.store import empty_history
 from covey.core.history.operation import Operation, sign_operation
 from covey.core.history.orders import Approval, Scalar, SettingOrder
+from covey.core.ids import GroupId
 from covey.core.orders.authority import Pins
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
-from covey.core.settings.desired import GroupSettings, desired, read_order
+from covey.core.settings.desired import GroupSettings, desired, read_order, reported
+from covey.core.settings.ordered import OrderedSetting
+from covey.core.settings.secrets import seal_value
+from covey.core.settings.states import ReportedSetting, SettingState
 from tests.vectors.makers.cast import ALICE, BOB, CAROL
 from tests.vectors.makers.groups import WITH_CAROL
 from tests.vectors.makers.orders import adds, as_they_may_come, removes, said
@@ -22,8 +26,12 @@ _CAROL = Selector(SelectorKind.DEVICES, devices=(CAROL.signing_public,))
 _OPERATOR = said(ALICE, adds(BOB))
 
 
-def _mode(value: Scalar, selector: Selector = EVERYBODY) -> SettingOrder:
+def _mode(value: Scalar | None, selector: Selector = EVERYBODY) -> SettingOrder:
     return SettingOrder(selector, "app.mode", value)
+
+
+def _sealed() -> bytes:
+    return seal_value("x", [BOB.noise_public], WITH_CAROL.group_id, ALICE.signing_public, "app.mode", EVERYBODY, bytes)
 
 
 def _holds(operations: Iterable[Operation], pins: Pins = _PINS) -> Scalar | None:
@@ -76,6 +84,39 @@ def test_of_several_groups_what_was_given_last_holds(step: int) -> None:
         for at_us, each in ((7, "eco"), (8, "full"))
     ]
     assert [each.value for each in desired(given[::step])] == ["full"]
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "agrees"),
+    [("eco", "eco", True), ("eco", "full", False), (1, True, False), (None, None, True), (None, "eco", False)],
+)
+def test_each_group_hears_of_its_own_order(first: Scalar | None, later: Scalar | None, agrees: bool) -> None:
+    groups = GroupId(b"a" * 32), GroupId(b"b" * 32)
+    given = [
+        read_order(sign_operation(replace(said(ALICE, _mode(value)), group_id=group, made_at_us=at_us), ALICE).raw)
+        for group, (at_us, value) in zip(groups, enumerate((first, later)), strict=True)
+    ]
+    wanted = desired(given)
+    [holds] = wanted
+    assert holds.operation == given[1].operation.id
+    assert reported([], wanted) == {}, "it has yet to look"
+    held = OrderedSetting("app.mode", groups[1], holds.operation, ALICE.signing_public, SettingState.REFUSED, None)
+    state = replace(held, code="program", why="too cold")
+    by_group = reported([state], wanted)
+    assert by_group[groups[1]] == [state.reported]
+    replaced = ReportedSetting("app.mode", given[0].operation.id, SettingState.REPLACED)
+    same = replace(state.reported, operation=given[0].operation.id)
+    assert by_group[groups[0]] == [same if agrees else replaced]
+
+
+def test_sealed_values_are_never_the_same() -> None:
+    sealed = SettingOrder(EVERYBODY, "app.mode", sealed=_sealed())
+    given = [
+        read_order(sign_operation(replace(said(ALICE, sealed), group_id=GroupId(each * 32)), ALICE).raw)
+        for each in (b"a", b"b")
+    ]
+    [holds] = desired(given)
+    assert [each.agrees for each in holds.outweighs] == [False]
 
 
 def test_an_other_operators_value_comes_back() -> None:
