@@ -268,19 +268,19 @@ class Client:
         connection = self._connection()
         try:
             answer = connection.answer(call)
-            content = connection.read(answer.read)
+            content = answer.read()
         except BaseException:
             connection.close()
             raise
-        if answer.will_close or len(self._idle) >= _IDLE_MOST:
+        if answer.closes or len(self._idle) >= _IDLE_MOST:
             connection.close()
         else:
-            connection.idle_since = time.monotonic()
+            connection.rest()
             self._idle.append(connection)
         return call.read(content)
 
     def _connection(self) -> AgentConnection:
-        """Return a connection that is still open, or another one."""
+        """Return a connection that is kept, or another one."""
         if self._process != os.getpid():  # after a fork they are the parent's
             self.close()
             self._process = os.getpid()
@@ -296,6 +296,6 @@ class Client:
     def _lines(self, call: Call[Answer | None]) -> Generator[Answer, None, None]:
         with closing(AgentConnection(self._path)) as connection:
             answer = connection.answer(call)
-            while line := connection.read(answer.readline):
+            while line := answer.readline():
                 if (found := call.read(line)) is not None:
                     yield found

@@ -195,10 +195,14 @@ class AsyncClient:
         except OSError as error:
             raise calls.unreachable(self._path, error) from error
         try:
-            writer.write(_request(call))
-            head = (await self._read(reader.readuntil(b"\r\n\r\n"))).decode("latin-1").split("\r\n")
-            length = _length(head)
-            if head[0].split(" ")[1:2] != [str(HTTPStatus.OK.value)]:
+            body = call.body or b""
+            assert isinstance(body, bytes)
+            writer.write(call.head(len(body)) + body)
+            try:
+                status, length, _ = calls.read_head(await self._read(reader.readuntil(b"\r\n\r\n")))
+            except ValueError as error:
+                raise calls.gone(self._path) from error
+            if status != HTTPStatus.OK:
                 raise calls.refused(await self._read(reader.read() if length is None else reader.readexactly(length)))
             yield reader, length
         finally:
@@ -212,22 +216,3 @@ class AsyncClient:
                 return await reading
         except (OSError, EOFError, asyncio.LimitOverrunError) as error:  # a time-out is an OSError
             raise calls.gone(self._path) from error
-
-
-def _request(call: Call[Any]) -> bytes:
-    """Return a request of HTTP/1.1 (RFC 9112); the agent answers, and ends the connection."""
-    body = call.body or b""
-    assert isinstance(body, bytes)
-    headers = {"Host": "covey", "Content-Length": str(len(body)), **call.headers}
-    if any(not value.isprintable() for value in headers.values()):
-        raise ValueError("a key must be one line")  # as http.client does
-    lines = [f"{call.method} {call.target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
-
-
-def _length(head: list[str]) -> int | None:
-    for line in head:
-        name, _, value = line.partition(":")
-        if name.lower() == "content-length" and value.strip().isdecimal():
-            return int(value)
-    return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from io import BytesIO
@@ -106,12 +107,44 @@ class Call(Generic[Answer]):
         words = {name: value for name, value in self.query.items() if value is not None}
         return f"{self.path}?{urlencode(words)}" if words else self.path
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers."""
-        found = {"Content-Type": self.content_type, "Idempotency-Key": self.key, "Last-Event-ID": self.last_event}
-        found["Content-Length"] = None if self.length is None else str(self.length)
-        return {name: value for name, value in found.items() if value}
+    def head(self, length: int) -> bytes:
+        """Return the head of the request (RFC 9112) with a body of so many bytes.
+
+        Raises:
+            ValueError: a field is not one line of Latin characters.
+        """
+        lines = f"{self.method} {self.target} HTTP/1.1\r\nHost: covey\r\nContent-Length: {length}\r\n"
+        if self.content_type:
+            lines += f"Content-Type: {self.content_type}\r\n"
+        if self.key:
+            lines += f"Idempotency-Key: {_line(self.key)}\r\n"
+        if self.last_event:
+            lines += f"Last-Event-ID: {_line(self.last_event)}\r\n"
+        return (lines + "\r\n").encode("latin-1")
+
+
+def _line(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("a key must be one line")
+    return value
+
+
+_STATUS = re.compile(rb"HTTP/1\.([01]) ([0-9]{3})(?: |\r|$)")
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*(?:\r|$)", re.IGNORECASE)
+_CLOSES = re.compile(rb"\r\nconnection:[ \t]*close[ \t]*(?:\r|$)", re.IGNORECASE)
+
+
+def read_head(head: bytes) -> tuple[int, int | None, bool]:
+    """Return status and length of an answer, None where it ends with the connection, and whether that ends then.
+
+    Raises:
+        ValueError: it is no head of an answer.
+    """
+    status, length = _STATUS.match(head), _LENGTH.search(head)
+    if status is None:
+        raise ValueError("no HTTP")
+    closes = length is None or status[1] == b"0" or _CLOSES.search(head) is not None
+    return int(status[2]), None if length is None else int(length[1]), closes
 
 
 def document(content: bytes) -> dict[str, Any]:

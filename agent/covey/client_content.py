@@ -20,7 +20,6 @@ from covey.client_calls import Call, document
 from covey.client_connection import AgentConnection
 from covey.errors import LocalError
 
-_PART_BYTES = 64 * 1024
 _OCTETS = "application/octet-stream"
 
 
@@ -62,7 +61,7 @@ class ContentClient:
         with closing(AgentConnection(self._path)) as connection:
             query = {"name": name, "group": group}
             call = Call("POST", "/v1/content", document, query, file, _OCTETS, length=length)
-            return document(connection.read(connection.answer(call).read))
+            return document(connection.answer(call).read())
 
     def ls(self, group: str | None = None) -> list[dict[str, Any]]:
         """Return the files that members offer, the newest first, and what is here of them."""
@@ -97,11 +96,9 @@ class ContentClient:
             raise LocalError(f"'{ref}' {why.get(str(last.get('state')), 'has not arrived yet')}")
         with closing(AgentConnection(self._path)) as connection:
             answer = connection.answer(Call("GET", f"{_path(str(last['id']))}/file", bytes, {"group": group}))
-            left = answer.length or 0
-            while part := connection.read(lambda: answer.read(_PART_BYTES)):
-                left -= len(part)
+            while part := answer.read_piece():
                 yield part
-        if left:
+        if answer.length:
             raise LocalError(f"the transfer of '{ref}' from the agent was cut off", hint="try again")
 
     def pin(self, ref: str, group: str | None = None, *, pinned: bool = True) -> None:
@@ -114,12 +111,12 @@ class ContentClient:
 
     def _json(self, method: str, path: str, query: dict[str, object]) -> dict[str, Any]:
         with closing(AgentConnection(self._path)) as connection:
-            return document(connection.read(connection.answer(Call(method, path, document, query)).read))
+            return document(connection.answer(Call(method, path, document, query)).read())
 
     def _lines(self, method: str, path: str, query: dict[str, object]) -> Iterator[dict[str, Any]]:
         with closing(AgentConnection(self._path)) as connection:
             answer = connection.answer(Call(method, path, document, query))
-            while line := connection.read(answer.readline):
+            while line := answer.readline():
                 if line.strip():  # an empty one is a sign of life
                     yield document(line)
 

@@ -3,9 +3,12 @@
 1. Ours: two agents and one mosquitto. Counts until the sender knows that its recipient has the last message on its
    disk: signed, sealed, committed at both ends. Once with 256 messages in each commit; once through the local API by
    eight callers at the same time, each of which sends its next message when the last one is answered, on the disk.
+   The callers are threads of one program with `covey.client`; each has one request under way.
 2. Raw paho at QoS 1 over the same broker, to a subscriber that appends to a file: neither end is durable.
 3. Paho at QoS 1 into one mosquitto, bridged to another, to a subscriber with a session. Both brokers save their queues
    after each change, which is what mosquitto offers against a crash. Counts until the subscriber has all.
+
+Both peers' caller is one paho client, which has up to 1,000 publishes under way and waits for none.
 
 Round by round, one after the other, on one machine.
 """
@@ -57,6 +60,7 @@ def main() -> None:
     print(f"messages of {SIZE} bytes a second, unbatched, medians of {_ROUNDS} rounds")
     print(f"agent to agent, durable and acknowledged end to end {median(ours):>20,.0f}")
     print(f"the same, by {_CALLERS} callers of the local API at once   {median(called):>20,.0f}")
+    print("  (each waits for its answer, with covey.client; paho has up to 1,000 publishes under way)")
     print(f"  bytes that the sending agent writes for each      {median(written):>20,.0f}")
     print(f"paho to paho, neither end durable                   {median(raw):>20,.0f}")
     print(_ratio("  agents to paho", ours, raw))

@@ -124,7 +124,7 @@ def test_the_core_loads_neither_network_nor_database() -> None:
 
 def test_the_client_of_the_local_api_is_light() -> None:
     loaded = _loaded_after("import covey.client")
-    assert loaded.isdisjoint({*_HEAVY, "argparse"} - {"ssl"})  # http.client brings ssl where there is one
+    assert loaded.isdisjoint({*_HEAVY, "argparse", "http.client", "email"})
     ours = {name for name in loaded if name.startswith("covey")}
     assert ours == {"covey", "covey.client", "covey.client_calls", "covey.client_connection", "covey.errors"}
     assert "asyncio" not in loaded
