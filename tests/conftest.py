@@ -17,6 +17,7 @@ tests and of the simulation.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -97,11 +98,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GARBAGE)
-
-
-def pytest_unconfigure() -> None:
-    """Let it see them again: extension modules look for what leaks at the end."""
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)  # extension modules look for what leaks at the end, after pytest's last collections
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
