@@ -93,6 +93,7 @@ class TimedReader(io.RawIOBase):
         self._connection = connection
         self._bounds = bounds
         self._deadline: float | None = None
+        self._timeout: float | None = None
 
     def spool(self, target: BinaryIO, source: io.BufferedIOBase, size: int) -> None:
         """Copy a body of `size` bytes to a file; its time runs from now.
@@ -126,13 +127,18 @@ class TimedReader(io.RawIOBase):
         """
         now = time.monotonic()
         if self._deadline is None:
-            self._connection.settimeout(self._bounds.silence_s)
+            self._limit(self._bounds.silence_s)
         elif now >= self._deadline:
             raise TimeoutError
         else:
-            self._connection.settimeout(self._deadline - now)
+            self._limit(self._deadline - now)
         count = self._connection.recv_into(buffer)
         if self._deadline is None:
             self._deadline = time.monotonic() + self._bounds.request_s
-        self._connection.settimeout(self._bounds.silence_s)  # for writes
+        self._limit(self._bounds.silence_s)  # for writes
         return count
+
+    def _limit(self, seconds: float) -> None:
+        if seconds != self._timeout:  # each change is a call of the kernel
+            self._connection.settimeout(seconds)
+            self._timeout = seconds

@@ -64,7 +64,7 @@ class SharedCommits:
         self._wake = wake
         self._waiting: deque[_Request] = deque()
         self._arrived = Condition()
-        self._shared_before = 0
+        self._shared_before = self._awaited = 0
         self._closed = False
 
     def commit(self, work: Work, size: int = 0) -> int:
@@ -81,7 +81,8 @@ class SharedCommits:
                 raise _stopping()
             self._waiting.append(request)  # bounded: a connection to the local API waits for each
             first = len(self._waiting) == 1
-            self._arrived.notify()
+            if len(self._waiting) == self._awaited:  # once, and not for each of them: the loop would wake in vain
+                self._arrived.notify()
         if first:
             self._wake()
         if not request.wait(_BUSY_S):
@@ -131,7 +132,9 @@ class SharedCommits:
     def _take(self) -> list[_Request]:
         with self._arrived:
             if 0 < len(self._waiting) < self._shared_before and not self._closed:
-                self._arrived.wait_for(lambda: len(self._waiting) >= self._shared_before, SHARED_COMMIT_WAIT_US / 1e6)
+                self._awaited = self._shared_before
+                self._arrived.wait_for(lambda: len(self._waiting) >= self._awaited, SHARED_COMMIT_WAIT_US / 1e6)
+                self._awaited = 0
             taken: list[_Request] = []
             room = SHARED_COMMIT_BYTES
             while self._waiting and (not taken or self._waiting[0].size <= room):
