@@ -107,6 +107,7 @@ _OUR_OWN = {
     "MAXIMUM_GROUP_MOVES": "this device's own moves",
     "MOVE_REST_US": "this device's rhythm",
     "MOVED_LEAVES_US": "this device's patience",
+    "RESULT_OF_FORMER_MEMBER_US": "this device's patience",
     "MOMENT_REST_US": "this device's own installers",
     "STAGING_REST_US": "this device's own installers",
     "MAXIMUM_UDP_BOARDS": "lines of one gateway",

@@ -8,9 +8,6 @@ from __future__ import annotations
 OPEN_SEEDS: dict[str, dict[int, str]] = {
     "": {},
     "metered": {},
-    "planned": {  # the result of an earlier order is withdrawn when a device that has moved is removed
-        2080: "order 3 is None on gateway 1 2",
-        2106: "order 1 is None on gateway 0 1",
-    },
+    "planned": {},
 }
 """Each with how its violation begins, by the kind of its world (`many.RUNS`)."""

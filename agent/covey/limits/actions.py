@@ -59,6 +59,10 @@ about."""
 RESULTS_RESENT = 256
 """Results that a device repeats in a minute for recipients that lack them: their claims must not keep it busy."""
 
+RESULT_OF_FORMER_MEMBER_US = 30 * 86_400_000_000
+"""For so long results wait for an operator's device after their device has left the group of the order: a month, as a
+notice of removal."""
+
 RESULT_OUTPUT_BYTES_OF_ONE = 4 * MIB
 """The outputs of one device in one group that others keep, the last ones; the rows stay."""
 

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 
 _MODES = (Mode.INVITES_ONLY, Mode.ADMIN_INVITES)
-_REFUSING = (CommandState.REFUSED, CommandState.STOPPED)
+_NEVER_MOVED = (CommandState.REFUSED, CommandState.STOPPED, CommandState.UNKNOWN)
+"""Of which a device that is not in the new group does not enter it any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,10 @@ class OrderedMove:
 class MovingDevice:
     """A device of a move, as this device knows it.
 
-    `state`: `waiting` until it is in the new group; `delivering` while readings wait for the collector of the old one;
-    `leaving` until an operator removes it from the old group; `moved`; `failed`, for the reason `why`; `gone` if it was
-    removed before. `never_enters`: it has said that it will not enter the new group. `seen_at_us` is when it last said
-    anything, in microseconds since 1970.
+    `state`: `waiting` until it is in the new group; `delivering` while readings or results of orders wait for members
+    of the old one; `leaving` until an operator removes it from the old group; `moved`; `failed`, for the reason `why`;
+    `gone` if it was removed before. `never_enters`: it has said that it will not enter the new group. `seen_at_us` is
+    when it last said anything, in microseconds since 1970.
     """
 
     device: str
@@ -332,17 +333,20 @@ def moving_devices(
     raw = device.store.groups.manifest(source.group_id, operation.manifest)
     version = source.version if raw is None else read_manifest(raw, verify=False).version
     said, seen = device.store.heads.all(), device.store.presence.last_seen()
-    speaking = set() if there is None else obeyers(device.store.operations.nodes(there.group_id)).bits.keys()
+    speaking = {} if there is None else _obeying_since(device, there)
     found = []
     for key in body.selector.devices:
         before, after = source.member(key), None if there is None else there.member(key)
         if before is not None and before.since > version:  # it has come back since
             before = None
         heads = said[key].heads if key in said else ()
-        is_in = key in speaking or (there is not None and any(head.group_id == there.group_id for head in heads))
+        let_in = 0 if after is None else after.since  # what it said there before that, it said in an earlier stay
+        is_in = speaking.get(key, -1) >= let_in or (
+            there is not None and any(head.group_id == there.group_id and head.version >= let_in for head in heads)
+        )
         result = results[key].result if key in results else None
         state, why = _state(result, is_in=is_in, is_listed=before is not None)
-        refuses = result is not None and result.state in _REFUSING and result.code != WITHDRAWN
+        refuses = result is not None and result.state in _NEVER_MOVED and result.code != WITHDRAWN
         label = next((each.label for each in (after, before) if each is not None), "")
         found.append(
             MovingDevice(
@@ -356,6 +360,16 @@ def moving_devices(
             )
         )
     return tuple(found)
+
+
+def _obeying_since(device: Device, group: GroupManifest) -> dict[DeviceKey, int]:
+    """Return by device the version of a group in which it said last that it obeys."""
+    operations, found = device.store.operations, dict[DeviceKey, int]()
+    for node in operations.nodes(group.group_id):
+        held = operations.held(group.group_id, node.id) if node.kind == OperationKind.OBEYING else None
+        if held is not None:
+            found[node.author] = max(held.manifest_version, found.get(node.author, 0))
+    return found
 
 
 def _state(result: OrderResult | None, *, is_in: bool, is_listed: bool) -> tuple[str, str]:
@@ -383,7 +397,7 @@ def remove_moved(device: Device, move: KnownMove, others: Sequence[KnownMove]) -
         for other in others
         if other.id != move.id and other.target == move.target
         for each in other.devices
-        if each.state != "failed"
+        if each.is_open
     }
     moved = [each.device for each in move.devices if each.state == "leaving"]
     never = [each.device for each in move.devices if each.never_enters and each.device not in coming]

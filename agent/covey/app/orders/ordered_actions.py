@@ -278,7 +278,7 @@ class OrderedActions:
         def begin() -> Iterable[CommandRecord]:
             self._execution.heed(self._halted, moment)
             step = self._installing.next_step(moment)
-            joined = {each.group_id for each in node.groups.joined()}
+            joined = {each.group_id: _listed_since(each, node) for each in node.groups.joined()}
             following.append(step or self._execution.begin(self._counting, moment, self._halted, joined))
             return self._final(following, moment)
 
@@ -322,7 +322,8 @@ class OrderedActions:
         """Take the next steps of moves to other groups; without room in the outbox, a later look does."""
         under_way = self._moving.under_way()
         waits = {each.operation for each in under_way if node.history.awaits_past(each.source)}
-        obeyed = Obeyed(self._counting | waits, self._operators, self._pins(), node.history.is_known)
+        counting = self._counting | waits
+        obeyed = Obeyed(counting, self._operators, self._pins(), node.history.is_known, self._halted.paused)
         ended: list[Moved] = []
         final: list[CommandRecord] = []
         try:
@@ -362,6 +363,12 @@ class OrderedActions:
         except UnknownGroupError:
             return  # there is nobody to know it
         node.results.queue(group, record, self._operators.get(group.group_id, frozenset()), now)
+
+
+def _listed_since(group: GroupManifest, node: Node) -> int:
+    listed = group.member(node.identity.signing_public)
+    assert listed is not None, "this device is in the group"
+    return listed.since
 
 
 def _is_found_out_later(running: _Running, end: End) -> bool:

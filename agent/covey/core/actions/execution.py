@@ -42,6 +42,7 @@ from covey.limits.actions import (
 if TYPE_CHECKING:
     from covey.core.records.orders import CommandRecords
 
+NO_GROUPS: Mapping[GroupId, int] = {}
 _LOST = "this device has lost its record of what ran; the action may have run, and is not repeated"
 _FORGOTTEN = "all members that this device met had deleted the order's content before it arrived; nothing ran"
 _WENT_DOWN = "the device stopped while the action ran; it may have run, and is not repeated"
@@ -145,11 +146,12 @@ class Execution:
         counting: Collection[OperationId],
         moment: Moment,
         halted: Halted = NOTHING_HALTED,
-        joined: Collection[GroupId] = frozenset(),
+        joined: Mapping[GroupId, int] = NO_GROUPS,
     ) -> Begun | CommandRecord | None:
         """Start the next command, or return the result of one (rules 2 to 4). None: nothing can start now.
 
-        `counting` are the commands that count for this device, `joined` the groups that it is in.
+        `counting` are the commands that count for this device, `joined` the groups that it is in, and the
+        version of each that let it in.
         """
         record = self._records.next_waiting({each.action for each in self.installing.under_way()}, halted.paused)
         if record is None:
@@ -180,7 +182,7 @@ class Execution:
         return Begun(begun, invocation)
 
     def _begin_apart(
-        self, begun: CommandRecord, definition: ActionDefinition, moment: Moment, joined: Collection[GroupId]
+        self, begun: CommandRecord, definition: ActionDefinition, moment: Moment, joined: Mapping[GroupId, int]
     ) -> CommandRecord | None:
         """Begin an installation or a move (rule 6); return the result of a command that ends by it: this one, or an
         earlier one that it replaces.

@@ -13,14 +13,17 @@
 5. Once it is a member and the new group has a collector, readings go there. What waits for the collector of the old
    group still goes to that one.
 6. When nothing of it waits any more, and a member has its entries of the old group's history, the device reports that
-   the command is done. An operator then removes it from the old group; if no operator does so for `MOVED_LEAVES_US`, it
-   leaves by itself. Where a removal takes votes of admins, it leaves after `LAST_WORDS_US`.
+   the command is done. Before that, for `MOVED_LEAVES_US` at most, it ends the other orders of the old group that it
+   may begin, and delivers their results and its reports to recipients that are not in the new group. Those that are
+   accept results after it has left, too (`received.py`, rule 4). An operator then removes it from the old group; if no
+   operator does so for `MOVED_LEAVES_US`, it leaves by itself. Where a removal takes votes of admins, it leaves after
+   `LAST_WORDS_US`.
 7. If the order no longer counts before the device is in the new group, or the device is removed from the old group
    before, the move ends. After that, it is completed.
 8. A later order for the same old group replaces an earlier one, until the device has accepted an invitation to the new
    group. After that the device refuses: readings may wait in the new group, and it can be moved from there. It also
    refuses to return to a group while it is still a member there: the removal that completes the first move would
-   remove it again.
+   remove it again. A device that was let in again since the order to leave has left, and its move is forgotten.
 
 Each step is stored before anything depends on it, and may be repeated, so a power cut at any moment loses nothing.
 """
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
 
 _DELIVERED = (Lane.ALARM, Lane.BULK)
 """What is still delivered in the old group before the device may go: readings, and blobs."""
+_REPORTS = (MessageType.ORDER_RESULT, MessageType.SETTING_REPORT)
 _LOOKED_AT = 64
 _LOOKED_AT_BYTES = 256 * KIB
 
@@ -81,14 +85,15 @@ class Moved:
 class Obeyed:
     """The orders that this device obeys: the commands that count, and the operators of each group.
 
-    `pins`: whether the operators of the old group become those of the new one (rule 4). `is_known` says whether a
-    member of a group has what this device has written to its history.
+    `paused` are releases, by group and once-id. `pins`: whether the operators of the old group become those of the new
+    one (rule 4). `is_known` says whether a member of a group has what this device has written to its history.
     """
 
     counting: Collection[OperationId]
     operators: Mapping[GroupId, Collection[DeviceKey]]
     pins: bool
     is_known: Callable[[GroupId], bool]
+    paused: Collection[tuple[GroupId, bytes]] = ()
 
 
 class Moving:
@@ -98,8 +103,10 @@ class Moving:
         self._records = records
         self._moves = records.group_moves
 
-    def begin(self, record: CommandRecord, now_us: int, joined: Collection[GroupId] = frozenset()) -> list[Moved]:
-        """Begin what a command orders (rules 3 and 8); return the moves that it ends. `joined`: this device's groups.
+    def begin(self, record: CommandRecord, now_us: int, joined: Mapping[GroupId, int]) -> list[Moved]:
+        """Begin what a command orders (rules 3 and 8); return the moves that it ends.
+
+        `joined`: this device's groups, and the version of each that let it in.
 
         Raises:
             ActionError: it names no other group, too many moves are under way, or this device has left for another one.
@@ -112,7 +119,7 @@ class Moving:
             if each.source == command.group_id and each.target != target and each.target in entered:
                 name = each.target.hex()[:8]
                 raise ActionError(f"this device is moving to group {name}: move it from there", NOT_STARTED)
-            if each.source == target and target in joined:
+            if each.source == target and target in joined and not self._has_returned(each, joined[target]):
                 raise ActionError(f"this device has not left group {target.hex()[:8]} yet", NOT_STARTED)
         under_way = self.under_way()
         earlier = [each for each in under_way if each.source == command.group_id]
@@ -137,13 +144,21 @@ class Moving:
         """
         ended: list[Moved] = []
         for each in self._moves.all():
-            if each.phase is MovePhase.JOINING:
+            listed = groups.group(each.source).member(groups.own) if groups.is_in(each.source) else None
+            if listed is not None and self._has_returned(each, listed.since):
+                self._moves.remove(each.source)
+            elif each.phase is MovePhase.JOINING:
                 ended += self._join(each, groups, actions, obeyed, label, now)
             elif each.phase is MovePhase.DRAINING:
                 ended += self._drain(each, groups, obeyed, now)
             elif groups.is_in(each.source) and now.wall_us - each.since_us >= _rest_us(groups.group(each.source)):
                 actions.leave(each.source, now)
         return ended
+
+    def _has_returned(self, move: GroupMove, since: int) -> bool:
+        """Say whether a version of the old group let this device in again after it had moved (rule 8)."""
+        order = self._records.operations.held(move.source, move.operation)
+        return move.phase is MovePhase.MOVED and (order is None or since > order.manifest_version)
 
     def _join(
         self, move: GroupMove, groups: Groups, actions: GroupActions, obeyed: Obeyed, label: str, now: Now
@@ -216,7 +231,11 @@ class Moving:
 
     def _drain(self, move: GroupMove, groups: Groups, obeyed: Obeyed, now: Now) -> Iterator[Moved]:
         """End a move once nothing of this device waits in the old group (rule 6)."""
-        if groups.is_in(move.source) and (self._waits(groups, move.source) or not obeyed.is_known(move.source)):
+        if groups.is_in(move.source) and (
+            self._waits(groups, move.source)
+            or not obeyed.is_known(move.source)
+            or (now.wall_us - move.since_us < MOVED_LEAVES_US and self._owes(move, groups, obeyed))
+        ):
             return
         self._moves.put(replace(move, phase=MovePhase.MOVED, since_us=now.wall_us))
         yield Moved(move.operation, End(CommandState.DONE, why=f"in group {move.target.hex()[:8]}", exit=0))
@@ -226,6 +245,26 @@ class Moving:
         recipients = [each for each in self._records.outbox.recipients() if members.member(each) is not None]
         waiting = (message for each in recipients for lane in _DELIVERED for message in self._queued(each, lane))
         return any(read_message(each, verify=False).group_id == source for each in waiting)
+
+    def _owes(self, move: GroupMove, groups: Groups, obeyed: Obeyed) -> bool:
+        """Say whether an order of the old group is under way, or a report waits for a device only of that group."""
+        commands, source = self._records.commands, move.source
+        if commands.next_unreported() is not None:
+            return True
+        moves = {each.operation for each in self.under_way()}
+        if any(each.command.group_id == source and each.command.operation not in moves for each in commands.begun()):
+            return True
+        waiting = filter(None, map(commands.record, commands.waiting(source)))
+        if any((source, each.command.once) not in obeyed.paused for each in waiting):
+            return True
+        members, there = groups.group(source), groups.group(move.target) if groups.is_in(move.target) else None
+        for each in self._records.outbox.recipients():
+            if members.member(each) is None or (there is not None and there.member(each) is not None):
+                continue
+            messages = (read_message(raw, verify=False) for _, raw in self._records.outbox.control_messages(each))
+            if any(message.type in _REPORTS and message.group_id == source for message in messages):
+                return True
+        return False
 
     def _queued(self, recipient: DeviceKey, lane: Lane) -> Iterator[bytes]:
         """Yield the messages of a lane, a few at a time: there may be any number."""

@@ -4,10 +4,13 @@
 2. If the order is here, a result counts if the order is a command for the result's author by the manifest that the
    order names. Otherwise it is refused.
 3. A result whose order is not here is kept separately, and judged by rule 2 whenever the order is read.
-4. Of one device the last `RESULTS_OF_ONE` results in a group are kept, and their last outputs, up to
+4. A device that has left the group may report results of orders that it was given there, if it shares another group
+   with this device: it may have left before they were acknowledged. It sends a result again while its order is not
+   here.
+5. Of one device the last `RESULTS_OF_ONE` results in a group are kept, and their last outputs, up to
    `RESULT_OUTPUT_BYTES_OF_ONE` and its share of `RESULT_OUTPUT_BYTES`: so no device takes another's room. If an output
    is deleted, the rest of the result stays.
-5. A board's result comes from its current gateway, and counts as the board's if the board signed it. A signed result
+6. A board's result comes from its current gateway, and counts as the board's if the board signed it. A signed result
    replaces one that a gateway reported in its place.
 """
 
@@ -39,8 +42,8 @@ class ReceivedResults:
         self._groups = groups
         self._records = records
 
-    def keep(self, group_id: GroupId, device: DeviceKey, result: OrderResult, now: Now) -> None:
-        """Keep what a member reports, or this device itself.
+    def keep(self, group_id: GroupId, device: DeviceKey, result: OrderResult, now: Now) -> bool:
+        """Keep what a member reports, one that has left, or this device itself; return False if it is to come again.
 
         Raises:
             NotAllowedError: of an order that is none for that device.
@@ -50,7 +53,10 @@ class ReceivedResults:
         group = self._groups.group(group_id)
         raw = self._records.operations.raw(group_id, result.order)
         member = group.member(device)
-        if member is None or member.is_board:
+        may_be_former = member is None and result.board is None
+        if may_be_former and raw is None:
+            return False
+        if not (may_be_former and self._was_ordered(group, raw, device)) and (member is None or member.is_board):
             raise NotAllowedError("the sender of a result obeys no operator")
         if result.board is not None:
             device = result.board
@@ -62,6 +68,15 @@ class ReceivedResults:
         share = max(MAXIMUM_ACTION_OUTPUT_BYTES, RESULT_OUTPUT_BYTES // len(group.members))
         share = min(share, RESULT_OUTPUT_BYTES_OF_ONE)
         self._records.order_results.keep(group_id, device, result, now.wall_us, share, judged=raw is not None)
+        return True
+
+    def _was_ordered(self, group: GroupManifest, raw: bytes | None, device: DeviceKey) -> bool:
+        """Say whether an order is for a device that was a member when it was given, and no board (rule 4)."""
+        if raw is None:
+            return False
+        named = _named(self._records.groups, group.group_id, read_operation(raw, verify=False).manifest)
+        former = None if named is None else named.member(device)
+        return former is not None and not former.is_board
 
     def of_board(self, group_id: GroupId, operation: OperationId, board: DeviceKey) -> OrderResult | None:
         """Return the stored result of an order on a board."""

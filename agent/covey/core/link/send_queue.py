@@ -31,6 +31,7 @@ from covey.core.wire.message import (
 )
 from covey.core.wire.sequences import Range, SequenceSet
 from covey.errors import RemoteError
+from covey.limits.actions import RESULT_OF_FORMER_MEMBER_US
 from covey.limits.message import MAXIMUM_COUNTER, MESSAGE_OVERHEAD_BYTES
 from covey.limits.storage import EXPIRED_AT_ONCE, OUTBOX_DROP_SHARE, THINNED_BYTES
 
@@ -48,6 +49,9 @@ TAKEN_OF_STRANGERS = frozenset(
     }
 )
 """What may be said where two devices are no longer in one group."""
+
+TAKEN_OF_FORMER_MEMBERS = TAKEN_OF_STRANGERS | {MessageType.ORDER_RESULT}
+"""What a device that is out of a group may still say in it to those with which it shares another one."""
 
 _TAKEN_OF_OTHERS = TAKEN_OF_STRANGERS | BATCHES | {MessageType.REDIRECTED}
 """What is not withdrawn where it is the other one that went: telemetry goes to another collector as well, or waits."""
@@ -228,10 +232,12 @@ class SendQueue:
         Devices that get no notice get no loss record either: boards, devices that left by themselves and forget the
         group, and those that members notify. `parted` are devices with which this one still shares other groups, and
         the group that they no longer share: messages in it would not be accepted. If this device itself left, there is
-        no other collector for its telemetry either.
+        no other collector for its telemetry either; its results of orders are accepted, and wait for a while.
         """
         for group_id, recipient, is_out in parted:
-            self.withdraw_of_group(recipient, group_id, now, TAKEN_OF_STRANGERS if is_out else _TAKEN_OF_OTHERS)
+            self.withdraw_of_group(recipient, group_id, now, TAKEN_OF_FORMER_MEMBERS if is_out else _TAKEN_OF_OTHERS)
+            if is_out:
+                self._limit_results(recipient, group_id)
         for recipient, is_owed in departed:
             reached = self._address(recipient) is not None
             if not reached or not (is_owed or self._asks(recipient)):
@@ -243,6 +249,13 @@ class SendQueue:
                     self.remove(recipient, place)
         for each in sends:
             self.queue(each.recipient, each.type, each.group_id, each.body, now)
+
+    def _limit_results(self, recipient: DeviceKey, group_id: GroupId) -> None:
+        """Let results of a group that this device is out of expire: their recipient may have left it as well."""
+        for place, raw in self._records.outbox.control_messages(recipient):
+            message = read_message(raw, verify=False)
+            if message.type is MessageType.ORDER_RESULT and message.group_id == group_id:
+                self._records.outbox.limit_lifetime(recipient, place, RESULT_OF_FORMER_MEMBER_US)
 
     def _asks(self, recipient: DeviceKey) -> bool:
         waiting = self._records.outbox.control_messages(recipient)

@@ -12,7 +12,7 @@
    A late answer is still accepted, until `JOIN_MEMORY_US` later.
 4. A group that this device has left is erased: its secrets and its history as soon as one member has acknowledged the
    leaving, which then reaches all; its manifests once nothing waits for any member that shares no other group. Messages
-   in it for the others are deleted with them.
+   in it for the others are deleted with them, except results of orders.
 5. The notice that two devices no longer share a group waits even if no relay is large enough for it, until rule 1 ends
    it: set aside, it would count as known.
 
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 from covey.core.group.manifest import GroupManifest, read_manifest, secret_id
 from covey.core.group.messages import Bundle
 from covey.core.ids import DeviceKey, GroupId, ManifestHash
-from covey.core.link.send_queue import TAKEN_OF_STRANGERS, SendQueue, groups_of_waiting
+from covey.core.link.send_queue import TAKEN_OF_FORMER_MEMBERS, SendQueue, groups_of_waiting
 from covey.core.membership.events import JoinExpired
 from covey.core.membership.groups import Groups
 from covey.core.membership.membership import Membership
@@ -126,7 +126,7 @@ def _erase_left(membership: Membership, records: Records, queue: SendQueue, now:
         waiting = _members(group).intersection(records.outbox.recipients())
         if not _uninformed(group, records) and not any(map(membership.groups.shares_nothing_with, waiting)):
             for key in sorted(waiting):  # another group is shared with it by now
-                queue.withdraw_of_group(key, group.group_id, now, TAKEN_OF_STRANGERS)
+                queue.withdraw_of_group(key, group.group_id, now, TAKEN_OF_FORMER_MEMBERS)
             records.groups.forget(group.group_id)
             erased = True
     if erased:

@@ -314,8 +314,8 @@ class OrderMessages:
 
     def _result(self, delivery: Delivery, now: Now) -> HandlerOutcome:
         message = delivery.message
-        self._results.keep(message.group_id, message.author, OrderResult.from_wire(message.body), now)
-        return HandlerOutcome()
+        result = OrderResult.from_wire(message.body)
+        return HandlerOutcome(taken=self._results.keep(message.group_id, message.author, result, now))
 
 
 class PeerMessages:

@@ -53,7 +53,8 @@ class TelemetryLanding:
 
         def handle(delivery: Delivery, now: Now) -> HandlerOutcome:
             outcome = handler(delivery, now)
-            return replace(outcome, taken=self._land(delivery.message, now).taken, lands_later=True)
+            taken = outcome.taken and self._land(delivery.message, now).taken
+            return replace(outcome, taken=taken, lands_later=True)
 
         return handle
 

@@ -108,7 +108,9 @@ def authorise(membership: Membership, message: Message, now_us: int) -> OpenInvi
     elif message.type in _OF_GROUPS:
         _check_member(membership, message)
     elif membership.groups.group(message.group_id).member(message.author) is None:
-        raise NotAMemberError("the author is not a member of the group")
+        of_former_member = message.type is MessageType.ORDER_RESULT  # its handler finds out whether it was one
+        if not of_former_member or membership.groups.shares_nothing_with(message.author):
+            raise NotAMemberError("the author is not a member of the group")
     return None
 
 

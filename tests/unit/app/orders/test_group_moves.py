@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from covey.app.orders.moved_devices import MovedDevices
-from covey.core.actions.results import NOT_ALLOWED, REVOKED, CommandState, OrderResult
+from covey.core.actions.results import NOT_ALLOWED, RECORDS_LOST, REVOKED, CommandState, OrderResult
 from covey.core.history.kinds import OperationKind
+from covey.core.history.orders import Obeying
 from covey.core.ids import DeviceKey, GroupId, OperationId, key_text
 from covey.core.now import Now
 from covey.core.orders.selector import SelectorKind
@@ -144,6 +145,41 @@ def test_a_device_that_does_not_move_is_taken_from_the_new_group_again(site: Sit
         assert [old.member(key) is not None for key in (first, second, third)] == [True, True, False]
         assert [new.member(key) is not None for key in (first, second, third)] == [False, False, True]
     assert site.states() == {"device-0": "failed", "device-1": "failed", "device-2": "moved"}
+
+
+@pytest.mark.parametrize("said", ["its head", "that it obeys"])
+def test_a_device_that_was_in_the_new_group_before_and_does_not_move_is_taken_out(site: Site, said: str) -> None:
+    """What it said there, it said in an earlier stay. It has lost its records, and so never moves."""
+    first = site.devices[site.old][0]
+    if said == "that it obeys":
+        with site.open(site.laptop) as opened:
+            site.say(opened, site.new, identity("0 0"), Obeying())
+    order = site.split("device-0")["id"]
+    with site.open(site.laptop) as opened, opened.store.transaction():
+        report = HeadsReport(False, (GroupHead(site.new, 1, bytes(16)),) if said == "its head" else ())
+        opened.store.heads.note(first, GroupId(bytes(32)), report.to_wire(), opened.now().wall_us)
+    assert site.states() == {"device-0": "waiting"}
+    site.results(order, [first], CommandState.UNKNOWN, RECORDS_LOST)
+    site.look()
+    with site.open(site.laptop) as opened:
+        assert opened.node.groups.group(site.new).member(first) is None
+    assert site.states() == {"device-0": "failed"}
+
+
+@pytest.mark.slow
+def test_a_device_that_moved_before_came_back_and_does_not_move_again_is_taken_out(site: Site) -> None:
+    order = site.split("device-0")["id"]
+    first = site.devices[site.old][0]
+    site.results(order, [first], CommandState.DONE)
+    site.look()
+    keys = [key_text(kind, key) for kind, key in (("sign", first), ("noise", identity("0 0").noise_public))]
+    site.laptop.ok("group", "add", *keys, "--label", "device-0", "--group", site.old.hex())
+    site.laptop.ok("group", "remove", first.hex(), "--group", site.new.hex(), "--yes")
+    second = site.split("device-0")["id"]
+    site.results(second, [first], CommandState.REFUSED, NOT_ALLOWED)
+    site.look()
+    with site.open(site.laptop) as opened:
+        assert opened.node.groups.group(site.new).member(first) is None
 
 
 def test_one_that_a_second_order_moves_stays_listed(site: Site) -> None:

@@ -13,7 +13,7 @@ from covey.adapters.sqlite.file.salvage import salvage
 from covey.app.orders.ordered_actions import OrderedActions
 from covey.app.orders.pinned_commands import PinnedCommands
 from covey.core.actions import results
-from covey.core.actions.definition import ActionDefinition, Ends, Invocation, ProgramBounds
+from covey.core.actions.definition import MOVE_ACTION, ActionDefinition, Ends, Invocation, ProgramBounds
 from covey.core.actions.execution import Execution
 from covey.core.actions.installing import Installing
 from covey.core.actions.moving import Moving
@@ -114,7 +114,7 @@ class Machine:
 
     def start(self, invocation: Invocation, now_us: int) -> RunningProgram:
         """Start a program: the effect is at once."""
-        [begun] = self.device.store.commands.begun()
+        [begun] = [each for each in self.device.store.commands.begun() if each.command.action != MOVE_ACTION]
         assert begun.command.action == invocation.action, "that it begins is stored"
         self.effects.append(invocation.action)
         self.programs.append(_Program(now_us + invocation.bounds.time_us))

@@ -358,7 +358,9 @@ def test_a_later_order_replaces_an_earlier_one(site: Site) -> None:
     site.turn(2)
     site.list_ben()
     second = site.move()
-    site.turn(4)
+    site.turn()
+    site.land(site.cleo)
+    site.turn(3)
     assert site.machine.result(first) == ("STOPPED", WITHDRAWN)
     assert (site.machine.result(second), site.is_in()) == (("DONE", ""), True)
 
@@ -448,3 +450,147 @@ def test_a_device_can_go_back(site: Site) -> None:
     assert (site.is_in(site.group_id), site.readings_go_to(site.group_id)) == (True, site.group_id)
     [move] = site.ben.store.group_moves.all()
     assert (move.source, move.phase) == (site.target, MovePhase.MOVED)
+
+
+def _remove_ben(site: Site) -> None:
+    with site.ann.store.transaction():
+        gone = site.ben.key
+        site.ann.node.actions.change(site.group_id, lambda draft, new: draft.removing(gone, new), site.ann.now)
+
+
+def _results(device: Device, site: Site, order: OperationId) -> list[str]:
+    return [each.result.state.name for each in device.store.order_results.of_order(site.group_id, order)]
+
+
+def _second_operator(site: Site, *, in_both: bool) -> Device:
+    """Let zoe operate the first group with ann, and be in the second one as well or not."""
+    zoe = Device("zoe", site.folder)
+    site.all.append(zoe)
+    for group in (site.group_id, site.target) if in_both else (site.group_id,):
+        admit(site.ann, zoe, group, *site.all)
+    site.machine = Mover(site.ben, site.ann, zoe)
+    return zoe
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_operator_that_was_away_when_a_device_left_has_its_results_later(site: Site, *, restarts: bool) -> None:
+    zoe = _second_operator(site, in_both=True)
+    site.list_ben()
+    first = site.order()
+    site.carry()
+    site.all.remove(zoe)
+    site.machine.turn()
+    site.machine.become()
+    move = site.move()
+    site.turn()
+    site.land(site.cleo)
+    site.turn(3)
+    assert (_results(site.ann, site, first), site.machine.result(move)) == (["DONE"], ("DONE", ""))
+    _remove_ben(site)
+    site.carry()
+    assert not site.is_in(site.group_id)
+    if restarts:
+        site.machine.restart()
+    site.all.append(zoe)
+    for _ in range(2):
+        for device in site.all:
+            device.wait(301)
+            device.maintain()
+        site.carry()
+    assert [_results(zoe, site, each) for each in (first, move)] == [["DONE"], ["DONE"]]
+    assert zoe.key not in site.ben.store.outbox.recipients()
+
+
+def test_a_device_leaves_after_its_orders_in_the_old_group_have_ended(site: Site) -> None:
+    site.list_ben()
+    site.carry()
+    move = site.move()
+    site.turn()
+    order = site.order()
+    site.carry()
+    site.machine.turn(1)
+    site.turn(3)
+    assert (site.is_in(), site.machine.result(order)) == (True, ("BEGUN", ""))
+    assert site.machine.result(move) == ("BEGUN", ""), "an order of the old group is under way"
+    site.machine.become()
+    site.carry()
+    site.land(site.cleo)
+    site.turn()
+    assert (site.machine.result(order), site.machine.result(move)) == (("DONE", ""), ("DONE", ""))
+
+
+def test_a_result_for_a_device_outside_the_new_group_is_delivered_before_the_device_leaves(site: Site) -> None:
+    site.list_ben()
+    site.carry()
+    order = site.order()
+    site.all.remove(site.cleo)
+    site.machine.turn()
+    site.machine.become()
+    move = site.move()
+    site.turn(4)
+    assert (site.is_in(), site.machine.result(move)) == (True, ("BEGUN", "")), "the old collector lacks a result"
+    site.all.append(site.cleo)
+    for device in site.all:
+        device.wait(301)
+    site.carry()
+    site.land(site.cleo)
+    site.turn()
+    assert (_results(site.cleo, site, order), site.machine.result(move)) == (["DONE"], ("DONE", ""))
+
+
+def test_a_device_waits_for_no_operator_that_is_lost(site: Site) -> None:
+    zoe = _second_operator(site, in_both=False)
+    site.list_ben()
+    site.order()
+    site.all.remove(zoe)
+    site.machine.turn()
+    site.machine.become()
+    move = site.move()
+    site.turn(4)
+    site.machine.turn(MOVED_LEAVES_US / 1e6 - 3_600)
+    assert site.machine.result(move) == ("BEGUN", "")
+    site.machine.turn(7_200)
+    site.turn()
+    assert site.machine.result(move) == ("DONE", "")
+
+
+def _readmit(site: Site) -> None:
+    """Remove ben from the group that it has left, and let it in again, which it hears by itself."""
+    _remove_ben(site)
+    site.carry()
+    assert not site.is_in(site.group_id)
+    site.list_ben(group=site.group_id)
+    for _ in range(5):
+        site.carry()
+        for device in site.all:
+            device.wait(301)
+            device.maintain()
+    assert site.is_in(site.group_id)
+
+
+def test_a_device_that_was_readmit_before_it_heard_the_order_goes_back(site: Site) -> None:
+    site.list_ben()
+    site.move()
+    site.turn(3)
+    _readmit(site)
+    with site.ann.store.transaction():
+        body = CommandOrder(EVERYBODY, "move-group", {"group": site.group_id.hex()}, secrets.token_bytes(16))
+        back = site.ann.node.history.write(site.target, body, site.ann.now).id
+    site.carry()
+    site.turn()
+    site.land(site.cleo)
+    site.turn(3)
+    assert (site.machine.result(back), site.is_in(site.group_id)) == (("DONE", ""), True)
+
+
+def test_a_device_that_was_readmit_stays_in_both_groups(site: Site) -> None:
+    site.list_ben()
+    site.move()
+    site.turn(3)
+    _readmit(site)
+    site.turn()
+    assert site.ben.store.group_moves.all() == []
+    site.machine.turn(MOVED_LEAVES_US / 1e6)
+    site.turn()
+    assert (site.is_in(site.group_id), site.is_in()) == (True, True)
+    assert site.readings_go_to(site.group_id) == site.group_id

@@ -12,6 +12,7 @@ import pytest
 
 from covey.core.actions.results import CommandState, OrderResult
 from covey.core.group.manifest import BOARD, Member
+from covey.core.group.messages import Parted
 from covey.core.history.bodies import Note
 from covey.core.history.orders import ONCE_BYTES, CommandOrder
 from covey.core.ids import DeviceKey, GroupId, OperationId
@@ -19,9 +20,11 @@ from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from covey.core.wire.message import MessageType
 from covey.errors import NotAllowedError, NotAMemberError
 from covey.limits import actions
+from covey.limits.group import MAINTENANCE_US
 from tests.fleet import Device, carry, found, identity
 
 Fleet = tuple[Device, Device, GroupId]
+Left = tuple[Device, Device, GroupId, OperationId]
 
 
 @pytest.fixture
@@ -188,3 +191,50 @@ def test_a_group_takes_its_results_with_it(fleet: Fleet) -> None:
     assert _kept(ann, group_id, order) == []
     [(outputs,)] = ann.store.connection.execute("SELECT count(*) FROM order_output")
     assert outputs == 0
+
+
+@pytest.fixture
+def parted(fleet: Fleet) -> Left:
+    """Ben was given an order, and is no longer in its group; he shares another one with Ann, who removed him."""
+    ann, ben, group_id = fleet
+    found(ann, ben)
+    order = _ordered(ann, group_id)
+    carry(ann, ben)
+    with ann.store.transaction():
+        ann.node.actions.change(group_id, lambda draft, epoch: draft.removing(ben.key, epoch), ann.now)
+    return ann, ben, group_id, order
+
+
+def test_a_device_that_has_left_reports_on_orders_that_it_was_given(parted: Left) -> None:
+    ann, ben, group_id, order = parted
+    _reports(ben, ann, group_id, _result(order))
+    assert _kept(ann, group_id, order) == [(ben.key, _result(order))]
+    assert not ben.node.groups.is_in(group_id)
+    assert ben.store.outbox.totals()[0] == 0
+
+
+def test_a_result_of_a_device_that_has_left_waits_for_its_order(parted: Left) -> None:
+    ann, ben, group_id, _ = parted
+    unknown = OperationId(b"\7" * 32)
+    _reports(ben, ann, group_id, _result(unknown))
+    assert (_kept(ann, group_id, unknown), ben.store.outbox.totals()[0]) == ([], 1)
+
+
+def test_a_device_that_has_left_reports_nothing_that_was_ordered_later(parted: Left) -> None:
+    ann, ben, group_id, _ = parted
+    later = _ordered(ann, group_id)
+    _reports(ben, ann, group_id, _result(later))
+    assert _kept(ann, group_id, later) == []
+    assert ann.store.counters.values()["quarantined_not_allowed"] == 1
+
+
+def test_results_of_a_device_that_has_left_do_not_wait_for_ever(parted: Left) -> None:
+    ann, ben, group_id, order = parted
+    with ben.store.transaction():
+        ben.node._queue.queue(ann.key, MessageType.ORDER_RESULT, group_id, _result(order).to_wire(), ben.now)
+        ben.node._queue.queue_all((), (), ben.now, [Parted(group_id, ann.key, is_out=True)])
+        ben.store.outbox.grow_older(actions.RESULT_OF_FORMER_MEMBER_US)
+        assert ben.store.outbox.expire() == []
+        ben.store.outbox.grow_older(MAINTENANCE_US)
+        [(recipient, _)] = ben.store.outbox.expire()
+    assert recipient == ann.key
