@@ -22,7 +22,7 @@ import random
 import secrets
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -254,10 +254,10 @@ class PlannedWorld:
             if self._is_quiet():
                 return
         waits = [f"{each.name}: {each.store.outbox.totals()[0]}" for each in self.devices]
-        raise ViolationError(f"the world does not become quiet: {self._open()}; outboxes {waits}")
+        raise ViolationError(f"the world does not become quiet: {[*self._open()]}; outboxes {waits}")
 
     def _is_quiet(self) -> bool:
-        return not self._open() and not any(self._waits(each) for each in self.devices)
+        return not any(self._waits(each) for each in self.devices) and next(self._open(), None) is None
 
     def _waits(self, device: Unlucky) -> bool:
         """Say whether something waits for a device that can take it: one that is listed, and will not come, cannot."""
@@ -267,23 +267,20 @@ class PlannedWorld:
                 return True
         return False
 
-    def _open(self) -> list[str]:
-        """Return what is under way, as the device that looks after things sees it."""
-        opened = self.living[0].opened
-        found = [
-            f"move {move.id[:8]}: {[(each.name, each.state) for each in move.devices]}"
-            for move in known_moves(opened, shared_groups(opened))
-            if any(each.is_open for each in move.devices)
-        ]
-        for each in self.rolled:
-            state = self._standing(self.living[0], each)
-            if state is not None and state.state in {"under way", "ready"}:
-                found.append(f"release of {each.version}: {state.state}")
+    def _open(self) -> Iterator[str]:
+        """Yield what is under way, as the device that looks after things sees it; first what is quickly looked at."""
         for gateway in self.gateways.values():
             records = gateway.store.commands
             if records.waiting() or records.begun() or gateway.store.installations.all():
-                found.append(f"{gateway.name} is busy")
-        return found
+                yield f"{gateway.name} is busy"
+        opened = self.living[0].opened
+        for move in known_moves(opened, shared_groups(opened)):
+            if any(each.is_open for each in move.devices):
+                yield f"move {move.id[:8]}: {[(each.name, each.state) for each in move.devices]}"
+        for each in self.rolled:
+            state = self._standing(self.living[0], each)
+            if state is not None and state.state in {"under way", "ready"}:
+                yield f"release of {each.version}: {state.state}"
 
     # -- what the operator does ---------------------------------------------------------------------------------------
 
@@ -602,7 +599,9 @@ def run_planned(seed: int, trace: Callable[[str], None] | None = None) -> Planne
     planned_template(drawn.sites, drawn.gateways)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        stack.enter_context(Memory().applied())
+        memory = Memory()
+        stack.enter_context(memory.applied())
+        stack.enter_context(memory.reading_applied())
         drawn_bytes = random.Random(f"drawn {seed}").randbytes
         stack.enter_context(patch.object(secrets, "token_bytes", drawn_bytes))
         stack.enter_context(patch.object(os, "urandom", drawn_bytes))
