@@ -10,9 +10,9 @@ import sys
 
 def _load(name):
     """Import a sibling, by package on CPython, flat on a board: there loading's leftovers would scatter the heap."""
-    gc.collect()
     if "." in __name__:
         return __import__(__name__.rsplit(".", 1)[0] + "." + name, None, None, ("*",))
+    gc.collect()
     return __import__(name)
 
 
