@@ -11,6 +11,7 @@ pydantic and msgspec would cost megabytes on a Pi for forty lines; a `TypedDict`
 from __future__ import annotations
 
 from dataclasses import Field, dataclass, field, fields, is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -64,10 +65,22 @@ _IN_JSON: dict[Any, type] = {tuple: list, Literal: str}
 """Types that JSON has another one for."""
 
 
+_SCALARS = (str, int, float, NoneType)
+
+
+@cache
+def _names(kind: Any) -> tuple[tuple[str, str], ...]:
+    """Return for each field of a document what JSON calls it, and what Python does."""
+    return tuple((each.name.rstrip("_"), each.name) for each in document_fields(kind))
+
+
 def to_json(value: Any) -> Any:
     """Return a document as JSON values."""
+    if isinstance(value, _SCALARS):
+        return value
     if is_dataclass(value):
-        return {each.name.rstrip("_"): to_json(getattr(value, each.name)) for each in document_fields(value)}
+        kind: Any = type(value)
+        return {said: to_json(getattr(value, name)) for said, name in _names(kind)}
     if isinstance(value, tuple):
         return [to_json(each) for each in value]
     if isinstance(value, dict):

@@ -16,6 +16,7 @@ import select
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,8 @@ class Fields:
 
     def has_token(self, name: str, token: str) -> bool:
         """Say whether a field that is a list of words has one."""
-        return token in {word.strip().lower() for value in self.get_all(name) for word in value.split(",")}
+        values = self.get_all(name)
+        return bool(values) and token in {word.strip().lower() for value in values for word in value.split(",")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,11 @@ def _fields(source: io.BufferedIOBase, left: int) -> list[tuple[str, str]]:
             raise HeadError(HTTPStatus.BAD_REQUEST, "the header fields are malformed")
         fields.append((found[1].decode("ascii").lower(), found[2].decode("latin-1")))
     return fields
+
+
+@lru_cache(maxsize=1)
+def _date(seconds: int) -> str:
+    return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(seconds))
 
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -195,8 +202,7 @@ class Exchange(ABC):
 
     def begin(self, status: HTTPStatus, fields: Mapping[str, str], content: bytes = b"") -> None:
         """Send the head of an answer, with the beginning of its body: the client then wakes up once."""
-        date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())
-        lines = [f"HTTP/1.1 {status.value} {status.phrase}", "Server: covey", f"Date: {date}"]
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}", "Server: covey", f"Date: {_date(int(time.time()))}"]
         if self.close_connection and "Connection" not in fields:
             lines.append("Connection: close")
         lines += [f"{name}: {value}" for name, value in fields.items()]

@@ -101,7 +101,7 @@ class Conversation(Exchange):
         else:
             file = self._spooled(route.spool, size)
             held.callback(file.close)
-        named = parse_qsl(query, keep_blank_values=True)
+        named = parse_qsl(query, keep_blank_values=True) if query else []
         words = dict(named)
         if len(words) < len(named):
             raise _RefusedError(HTTPStatus.BAD_REQUEST, "a parameter is given twice")
@@ -265,8 +265,11 @@ class _RefusedError(Exception):
         self.headers = headers or {}
 
 
+_in_json = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` makes another encoder each time
+
+
 def _line(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode() + b"\n"
+    return _in_json(value).encode() + b"\n"
 
 
 def _status(error: CoveyError) -> HTTPStatus:
