@@ -38,7 +38,7 @@ class Probes:
 
     def have_nobody(self, group: GroupManifest) -> bool:
         """Say whether there is nobody to ask (rule 4)."""
-        return not self._others(group)
+        return not any(key != self._own for key in group.writers)
 
     def send(self, group: GroupManifest, author: DeviceKey, now: Now) -> dict[DeviceKey, Place]:
         """Ask members (rule 1); return at which place of whose queue. Writes, so inside a transaction.
@@ -61,5 +61,4 @@ class Probes:
         return any(not self._records.outbox.missing(key, SequenceSet().add(place)) for key, place in sent.items())
 
     def _others(self, group: GroupManifest) -> list[DeviceKey]:
-        keys = (each.keys.signing_public for each in group.members if not each.is_board)
-        return [key for key in keys if key != self._own]
+        return [key for key in group.writers if key != self._own]

@@ -255,6 +255,11 @@ class GroupManifest:
         return member.keys.signing_public in self._members_by_key
 
     @cached_property
+    def writers(self) -> frozenset[DeviceKey]:
+        """The members that write to the group's history: all but boards."""
+        return frozenset(member.keys.signing_public for member in self.members if not member.is_board)
+
+    @cached_property
     def _members_by_key(self) -> dict[DeviceKey, Member]:
         return {member.keys.signing_public: member for member in self.members}
 

@@ -69,16 +69,11 @@ class Accepted:
 
 
 def _read_as_named(manifest: GroupManifest) -> NamedManifest:
-    authors = [member for member in manifest.members if not member.is_board]
-    equal = manifest.mode in {*EQUAL_MODES, Mode.ONE_TO_ONE}
-    describers = [member for member in authors if equal or member.role is Role.ADMIN]
-    return NamedManifest(
-        manifest.version,
-        frozenset(member.keys.signing_public for member in authors),
-        frozenset(member.keys.signing_public for member in describers),
-        frozenset() if equal else frozenset(member.keys.signing_public for member in describers),
-        manifest.mode is Mode.PERSONAL,
-    )
+    writers, is_personal = manifest.writers, manifest.mode is Mode.PERSONAL
+    if manifest.mode in {*EQUAL_MODES, Mode.ONE_TO_ONE}:
+        return NamedManifest(manifest.version, writers, writers, frozenset(), is_personal)
+    admins = frozenset(each.keys.signing_public for each in manifest.members if each.role is Role.ADMIN) & writers
+    return NamedManifest(manifest.version, writers, admins, admins, is_personal)
 
 
 class Acceptance:
@@ -121,6 +116,8 @@ class Acceptance:
             manifest = self._manifest(group_id, manifest_hash)
             if manifest is None:
                 return None
+            if manifest is self._present(group_id):
+                return self._named_now(group_id)
             found = self._named[manifest_hash] = _read_as_named(manifest)
             if len(self._named) > _REMEMBERED:
                 self._named.popitem(last=False)

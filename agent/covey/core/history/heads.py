@@ -128,15 +128,16 @@ class HeadsExchange:
 
     def _shared_groups(self) -> dict[DeviceKey, tuple[GroupTrust, ...]]:
         shared: dict[DeviceKey, tuple[GroupTrust, ...]] = {}
-        same: dict[tuple[GroupTrust, ...], tuple[GroupTrust, ...]] = {}
         for trust in self._groups.trusts():
             if trust.current is None or not self._lists(trust, self._own):
                 continue
-            for member in trust.current.members:
-                key = member.keys.signing_public
-                if not member.is_board and key != self._own:
-                    groups = (*shared.get(key, ()), trust)
-                    shared[key] = same.setdefault(groups, groups)
+            with_it: dict[tuple[GroupTrust, ...], tuple[GroupTrust, ...]] = {}
+            for key in trust.current.writers:
+                earlier = shared.get(key, ())
+                if (groups := with_it.get(earlier)) is None:
+                    groups = with_it[earlier] = (*earlier, trust)
+                shared[key] = groups
+        shared.pop(self._own, None)
         return shared
 
     def _head(self, trust: GroupTrust) -> GroupHead:

@@ -104,8 +104,6 @@ class History:
         """What is compared of each history, and of which generation of the groups that is."""
         self._digests: dict[GroupId, bytes] = {}
         self._standings: dict[GroupId, tuple[int, Standing]] = {}
-        self._writers_by_group: dict[GroupId, frozenset[DeviceKey]] = {}
-        self._writers_of_generation = -1
 
     def refresh(self) -> None:
         """Take up what another process wrote."""
@@ -156,15 +154,8 @@ class History:
         return None if trust is None else trust.current
 
     def _writers(self, group_id: GroupId) -> frozenset[DeviceKey]:
-        if self._writers_of_generation != self._groups.generation:
-            self._writers_of_generation = self._groups.generation
-            self._writers_by_group.clear()
-        if group_id not in self._writers_by_group:
-            present = self._present(group_id)
-            members = () if present is None else present.members
-            writers = frozenset(member.keys.signing_public for member in members if not member.is_board)
-            self._writers_by_group[group_id] = writers
-        return self._writers_by_group[group_id]
+        present = self._present(group_id)
+        return frozenset() if present is None else present.writers
 
     def profile(self, group_id: GroupId) -> GroupProfile:
         """Return how a group is described, by the last operation that does and counts; empty where none has."""
@@ -181,7 +172,7 @@ class History:
         found = self._acceptance.named(group_id, manifest_hash)
         if found is not None:
             return found.version, found.authors
-        return 0, frozenset(log.author for log, _ in self._records.operations.logs(group_id))
+        return 0, self._records.operations.authors(group_id)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -192,7 +183,7 @@ class History:
                 removal = removals.popleft()
                 # The merge vouches for the last words of whoever is removed, so it joins them first.
                 listed = {member.keys.signing_public for member in removal.members}
-                removed = {log.author for log, _ in self._records.operations.logs(removal.group_id)} - listed
+                removed = {*self._records.operations.authors(removal.group_id)} - listed
                 self._write(removal, removal, Merge(), now, removed)
             except LocalError:  # nobody keeps more of us: the removal stands all the same
                 self._records.counters.count("removals_not_written")

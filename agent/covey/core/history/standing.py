@@ -64,7 +64,7 @@ Named = Callable[[ManifestHash], tuple[int, frozenset[DeviceKey]]]
 
 def weigh(operations: OperationRecords, group_id: GroupId, writers: frozenset[DeviceKey], named: Named) -> Standing:
     """Return which operations of a group count, where `writers` are the members that it lists now, boards apart."""
-    former = sorted({log.author for log, _ in operations.logs(group_id)} - writers)
+    former = sorted(operations.authors(group_id) - writers)
     heads = operations.heads(group_id)
     if not former:
         return Standing(frozenset(), tuple(heads))
@@ -78,7 +78,7 @@ def heads_of(operations: OperationRecords, group_id: GroupId, writers: frozenset
 
     Devices with the same heads have the same members' operations, and the same ancestors of these.
     """
-    if all(log.author in writers for log, _ in operations.logs(group_id)):
+    if operations.authors(group_id) <= writers:
         return set(operations.heads(group_id))
     heads: set[OperationId] = set()
     followed: set[OperationId] = set()

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from covey.core.crypto import DeviceKeys
-from covey.core.group.manifest import GroupManifest, Member
+from covey.core.group.manifest import BOARD, GroupManifest, Member
 from covey.core.group.messages import Departed
 from covey.core.ids import DeviceKey, NoisePublic
 from covey.limits.group import DEPARTURE_US
@@ -53,7 +53,7 @@ class Addresses:
         boards: set[DeviceKey] = set()
         for group in groups:
             accepted |= {member.keys.signing_public: member.keys.noise_public for member in group.members}
-            boards.update(member.keys.signing_public for member in group.members if member.is_board)
+            boards.update(member.keys.signing_public for member in group.with_capability(BOARD))
         self._boards = frozenset(boards)
         joins = self._records.joins.pending()
         for pending in joins:

@@ -45,6 +45,9 @@ class OperationRecords(OrderRecords, Protocol):
     def logs(self, group_id: GroupId) -> list[tuple[Log, int]]:
         """Return (log, highest number) of every log, sorted."""
 
+    def authors(self, group_id: GroupId) -> frozenset[DeviceKey]:
+        """Return the authors of all logs."""
+
     def log_lengths(self, group_id: GroupId, author: DeviceKey) -> list[tuple[Incarnation, int]]:
         """Return (incarnation, bytes of its operations) of an author's logs, by incarnation."""
 
@@ -109,8 +112,8 @@ class AnnouncementRecords(Protocol):
     def announced(self, group_id: GroupId, member: DeviceKey, place: Place, log: Log, number: int) -> None:
         """Note that a log up to a number waits for a member, at a place of its queue."""
 
-    def behind(self, group_id: GroupId, log: Log) -> list[Behind]:
-        """Return a group's members that have been sent less of a log than was written."""
+    def behind(self, group_id: GroupId, log: Log, member: DeviceKey | None = None) -> list[Behind]:
+        """Return a group's members, or the one, that have been sent less of a log than was written."""
 
     def forget(self, group_id: GroupId, member: DeviceKey) -> None:
         """Forget what a member has been sent."""

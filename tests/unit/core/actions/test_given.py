@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import pytest
 
+from covey.adapters.sqlite.history.operations import OperationTables
 from covey.adapters.sqlite.store import empty_history
 from covey.core.actions import given as given_module
 from covey.core.actions.commands import Moment, ObeyedSince
@@ -16,6 +17,7 @@ from covey.core.history.operation import Operation, sign_operation
 from covey.core.history.orders import Obeying
 from covey.core.ids import GroupId, ManifestHash, OperationId
 from covey.core.orders.authority import Pins
+from covey.core.orders.nodes import OrderNode
 from covey.core.orders.roll_out import RollOut, Wave
 from covey.core.orders.selector import EVERYBODY, Selector, SelectorKind
 from tests.vectors.makers.cast import ALICE, BOB, CAROL
@@ -60,6 +62,21 @@ def test_a_device_does_commands_given_after_its_consent_once() -> None:
     assert _new([before, _OBEYS, after], knows=lambda each: each == after.id) == ([], [])
     later = said(ALICE, order(3), after)
     assert _new([before, _OBEYS, after, later]) == ([after.id, later.id], []), "directly or not"
+
+
+def test_a_device_reads_what_bears_on_orders_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a group with a thousand members that takes milliseconds, at each order and each start."""
+    reads: list[GroupId] = []
+    nodes = OperationTables.nodes
+
+    def counted(tables: OperationTables, group_id: GroupId) -> Iterator[OrderNode]:
+        reads.append(group_id)
+        return nodes(tables, group_id)
+
+    monkeypatch.setattr(OperationTables, "nodes", counted)
+    after = said(ALICE, order(1), _OBEYS)
+    assert _new([_OBEYS, after]) == ([after.id], [])
+    assert len(reads) == 1
 
 
 def test_commands_from_before_its_membership_are_not_for_it() -> None:

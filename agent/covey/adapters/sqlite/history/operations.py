@@ -212,6 +212,10 @@ class OperationTables:
         )
         return [(Log(author, incarnation), last) for author, incarnation, last in rows]
 
+    def authors(self, group_id: GroupId) -> frozenset[DeviceKey]:
+        rows = self._database.run("SELECT DISTINCT author FROM operation_log WHERE group_id = ?", (group_id,))
+        return frozenset(author for (author,) in rows)
+
     def log_lengths(self, group_id: GroupId, author: DeviceKey) -> list[tuple[Incarnation, int]]:
         rows = self._database.run(
             "SELECT incarnation, length FROM operation_log WHERE group_id = ? AND author = ? ORDER BY incarnation",
@@ -471,12 +475,13 @@ class Announcements:
             (group_id, member, log.incarnation, number, place),
         )
 
-    def behind(self, group_id: GroupId, log: Log) -> list[Behind]:
+    def behind(self, group_id: GroupId, log: Log, member: DeviceKey | None = None) -> list[Behind]:
         rows = self._database.run(
             f"SELECT group_id, member, number, {_WAITS} FROM announcement "  # noqa: S608 - our names
             "JOIN operation_log USING (group_id, incarnation) "
-            "WHERE group_id = ? AND author = ? AND incarnation = ? AND number < last ORDER BY member",
-            (group_id, log.author, log.incarnation),
+            f"WHERE group_id = ? AND author = ? AND incarnation = ? {'' if member is None else 'AND member = ? '}"
+            "AND number < last ORDER BY member",
+            (group_id, log.author, log.incarnation, *(() if member is None else (member,))),
         )
         return [Behind(each, member, number, waits=bool(waits)) for each, member, number, waits in rows]
 

@@ -118,10 +118,11 @@ class OrderIndex:
             here = heapq.merge(here, itertools.chain((first,), forgotten), key=lambda row: row[:2])
         for height, operation_id, arrival, author, incarnation, number, kind, about, nodes, target in here:
             follows = () if nodes is None else _read(nodes)
-            log = Log(author, incarnation)
             key = OrderTarget.from_wire(target).key if target else None
             subject = about if key is None else key.encode()
-            yield OrderNode(arrival, height, OperationId(operation_id), log, number, kind, subject, follows, target)
+            yield OrderNode(
+                arrival, height, operation_id, Log(author, incarnation), number, kind, subject, follows, target
+            )
 
     def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
         """Return the arrivals of the last nodes that an operation follows, itself among them if it is one."""
@@ -164,4 +165,6 @@ class OrderIndex:
 
 
 def _read(nodes: bytes) -> tuple[int, ...]:
+    if len(nodes) == 8:  # as mostly
+        return (int.from_bytes(nodes, "big"),)
     return unpack(f">{len(nodes) // 8}Q", nodes)
