@@ -219,9 +219,8 @@ def _give(device: Device, group_id: GroupId, written: list[Operation], ends: dic
     sent, started = 0, time.process_time()
     for _ in range(len(written)):
         pull = HistoryPull(ends).to_wire()
-        answer = device.node.history.exchange.answering.answer(
-            _message(device, group_id, MessageType.HISTORY_PULL, pull)
-        )
+        message = _message(device, group_id, MessageType.HISTORY_PULL, pull)
+        answer = device.node.history.exchange.answering.answer(message, HistoryPull.from_wire(pull))
         if not answer:
             break
         sent += len(pull) + len(answer[0].body)

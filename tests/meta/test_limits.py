@@ -327,6 +327,7 @@ _OUR_OWN = {
     "MAXIMUM_PREPARED_INVITES": "this device's choice",
     "PREPARED_INVITE_US": "an inviter's choice; the expiry stands in the invite",
     "MAINTENANCE_US": "this device's rhythm",
+    "ANNOUNCE_MEMBERS": "this device's rhythm",
     "ANNOUNCE_US": "this device's rhythm",
     "ANNOUNCE_PAUSE_US": "this device's rhythm",
     "SEGMENT_BYTES": "a collector's rhythm; readers take any up to the maximum",

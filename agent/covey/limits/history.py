@@ -108,9 +108,11 @@ MAXIMUM_WANTED = 64
 ANNOUNCE_US = 2_000_000
 """Between two looks whether a member has acknowledged what it was sent, while more was written since."""
 
+ANNOUNCE_MEMBERS = 1_000
+"""For each so many members that do not answer, `ANNOUNCE_US` passes once more between two such looks at all of them."""
+
 ANNOUNCE_PAUSE_US = 100_000
-"""Between two such looks while acknowledgements come: of a thousand members they come within seconds, and a look goes
-through all of them."""
+"""Between two looks at members that have acknowledged something: of a thousand members that comes within seconds."""
 
 HISTORY_PULL_US = 15_000_000
 """Between two requests to one member, unless the one before brought something."""

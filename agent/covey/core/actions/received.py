@@ -20,11 +20,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covey.core.actions.results import OrderResult
-from covey.core.group.manifest import GroupManifest, read_manifest
+from covey.core.group.manifest import GroupManifest, Member, read_manifest
 from covey.core.history.bodies import read_body
+from covey.core.history.body import OperationBody
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import CommandOrder, SettingOrder
-from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
+from covey.core.ids import DeviceKey, GroupId, OperationId
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.errors import NotAllowedError, NotAMemberError
@@ -41,6 +42,8 @@ class ReceivedResults:
     def __init__(self, groups: Groups, records: Records) -> None:
         self._groups = groups
         self._records = records
+        self._last: tuple[bytes, Operation, OperationBody] | None = None
+        """The order of the last result, as all devices of a wave report on one."""
 
     def keep(self, group_id: GroupId, device: DeviceKey, result: OrderResult, now: Now) -> bool:
         """Keep what a member reports, one that has left, or this device itself; return False if it is to come again.
@@ -63,7 +66,7 @@ class ReceivedResults:
             member = group.member(device)
             if member is None or not member.is_board:
                 raise NotAMemberError("the result names a board that is not in the group")
-        if raw is not None and device not in addressees(self._records.groups, group, read_operation(raw, verify=False)):
+        if raw is not None and not self._is_for(group, raw, device):
             raise NotAllowedError("the result answers an operation that is not an order for its author")
         share = max(MAXIMUM_ACTION_OUTPUT_BYTES, RESULT_OUTPUT_BYTES // len(group.members))
         share = min(share, RESULT_OUTPUT_BYTES_OF_ONE)
@@ -74,9 +77,19 @@ class ReceivedResults:
         """Say whether an order is for a device that was a member when it was given, and no board (rule 4)."""
         if raw is None:
             return False
-        named = _named(self._records.groups, group.group_id, read_operation(raw, verify=False).manifest)
+        named = _named(self._records.groups, group, read_operation(raw, verify=False))
         former = None if named is None else named.member(device)
         return former is not None and not former.is_board
+
+    def _is_for(self, group: GroupManifest, raw: bytes, device: DeviceKey) -> bool:
+        """Return whether an operation is an order for a device (rule 2), without looking at all others."""
+        if self._last is None or self._last[0] != raw:
+            operation = read_operation(raw, verify=False)
+            self._last = raw, operation, read_body(operation)
+        _, operation, order = self._last
+        named = _named(self._records.groups, group, operation)
+        member = None if named is None else named.member(device)
+        return member is not None and _is_addressed(order, member)
 
     def of_board(self, group_id: GroupId, operation: OperationId, board: DeviceKey) -> OrderResult | None:
         """Return the stored result of an order on a board."""
@@ -86,19 +99,22 @@ class ReceivedResults:
 
 def addressees(manifests: GroupRecords, group: GroupManifest, operation: Operation) -> frozenset[DeviceKey]:
     """Return the targets of a command (rule 2), or the boards of a setting; empty for other operations."""
-    order = read_body(operation)
-    named = group if operation.manifest == group.hash else _named(manifests, group.group_id, operation.manifest)
-    if not isinstance(order, CommandOrder | SettingOrder) or named is None:
+    order, named = read_body(operation), _named(manifests, group, operation)
+    if named is None:
         return frozenset()
-    return frozenset(
-        member.keys.signing_public
-        for member in named.members
-        if order.selector.selects(member) and (member.is_board or isinstance(order, CommandOrder))
-    )
+    return frozenset(member.keys.signing_public for member in named.members if _is_addressed(order, member))
 
 
-def _named(manifests: GroupRecords, group_id: GroupId, manifest_hash: ManifestHash) -> GroupManifest | None:
-    raw = manifests.manifest(group_id, manifest_hash)
+def _is_addressed(order: OperationBody, member: Member) -> bool:
+    if not isinstance(order, CommandOrder | SettingOrder) or not order.selector.selects(member):
+        return False
+    return member.is_board or isinstance(order, CommandOrder)
+
+
+def _named(manifests: GroupRecords, group: GroupManifest, operation: Operation) -> GroupManifest | None:
+    if operation.manifest == group.hash:
+        return group
+    raw = manifests.manifest(group.group_id, operation.manifest)
     return None if raw is None else read_manifest(raw)
 
 

@@ -83,7 +83,10 @@ class Newcomers:
         Raises:
             RemoteError: malformed.
         """
-        group_id, pull = message.group_id, self._answering.read_pull(message)
+        group_id = message.group_id
+        if not self._records.operations.forgotten_ends(group_id):
+            return []
+        pull = self._answering.read_pull(message)
         if not self._answering.lacks_forgotten(group_id, pull) or self._answering.is_fed(group_id, message.author):
             return []
         base = self._base(group_id)

@@ -94,13 +94,9 @@ class HistoryAsking:
         self._asks_later[group_id] = member
         self._look_by(now.monotonic_us + ANNOUNCE_US)
 
-    def ask_back(self, message: Message, now: Now) -> list[GroupSend]:
-        """Ask who has asked with tags for what it has said that it has, and this device has not (rule 3).
-
-        Raises:
-            RemoteError: malformed.
-        """
-        asked, group_id = HistoryPull.from_wire(message.body), message.group_id
+    def ask_back(self, message: Message, asked: HistoryPull, now: Now) -> list[GroupSend]:
+        """Ask who has asked with tags for what it has said that it has, and this device has not (rule 3)."""
+        group_id = message.group_id
         if asked.tagged is None or asked.only:
             return []  # so nobody asks back who was asked back
         self.note_tags(message.author, takes=True)

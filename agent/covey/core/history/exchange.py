@@ -19,7 +19,7 @@ How a device answers members that ask for what they lack:
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from covey.core.group.manifest import GroupManifest
@@ -36,6 +36,7 @@ from covey.core.membership.past import Past
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
 from covey.limits.history import (
+    ANNOUNCE_MEMBERS,
     ANNOUNCE_PAUSE_US,
     ANNOUNCE_US,
     BUNDLE_OPERATION_BYTES,
@@ -63,14 +64,19 @@ class HistoryAnnouncing:
         """When to look next whether something is owed to a member; None: to nobody."""
         self._looked_at_us = 0
         """When that was looked at last."""
+        self._look_at_all_us = 0
+        """When to look at all members, and not only at those that have acknowledged something."""
+        self._answered: set[DeviceKey] = set()
+        """The members that have, since the last look."""
 
     def refresh(self) -> None:
         """Look at what another process wrote."""
-        self._look_at_us = 0
+        self._look_at_us = self._look_at_all_us = 0
 
-    def acknowledged(self) -> None:
+    def acknowledged(self, member: DeviceKey) -> None:
         """Look sooner at what was held back, as a member has acknowledged something."""
         if self._look_at_us is not None:
+            self._answered.add(member)
             self._look_at_us = min(self._look_at_us, self._looked_at_us + ANNOUNCE_PAUSE_US)
 
     def announce(self, manifest: GroupManifest, log: Log, first: int, now: Now) -> None:
@@ -79,7 +85,7 @@ class HistoryAnnouncing:
         for key in self._hearers(manifest):
             sent = announcements.of(manifest.group_id, key, log)
             if sent is not None and sent.waits:
-                self._look_at_us = now.monotonic_us + ANNOUNCE_US
+                self._look_at_us = self._look_at_all_us = now.monotonic_us + ANNOUNCE_US
             else:
                 self._send_log(manifest.group_id, key, log, first - 1 if sent is None else sent.number, now)
 
@@ -104,22 +110,34 @@ class HistoryAnnouncing:
 
     def maintain(self, groups: Mapping[GroupId, GroupManifest], now: Now) -> None:
         """Send members of these groups what was written while something waited for them."""
-        waiting = False
-        for group, log, behind in self._behind(groups.values()):
+        looks_at_all = now.monotonic_us >= self._look_at_all_us
+        answered, self._answered = sorted(self._answered), set()
+        waiting = 0
+        for group, log, behind in self._behind(groups.values(), None if looks_at_all else answered):
             if group.member(behind.member) is None or self._groups.address(behind.member) is None:
                 self._records.announcements.forget(group.group_id, behind.member)
             elif behind.waits:
-                waiting = True
+                waiting += 1
             else:
                 self._send_log(group.group_id, behind.member, log, behind.number, now)
         self._looked_at_us = now.monotonic_us
-        self._look_at_us = now.monotonic_us + ANNOUNCE_US if waiting else None
+        if looks_at_all:
+            self._look_at_all_us = now.monotonic_us + ANNOUNCE_US * (1 + waiting // ANNOUNCE_MEMBERS)
+            self._look_at_us = self._look_at_all_us if waiting else None
+        else:
+            self._look_at_us = self._look_at_all_us
 
-    def _behind(self, groups: Iterable[GroupManifest]) -> Iterator[tuple[GroupManifest, Log, Behind]]:
+    def _behind(
+        self, groups: Iterable[GroupManifest], members: Sequence[DeviceKey] | None
+    ) -> Iterator[tuple[GroupManifest, Log, Behind]]:
+        """Yield what was held back in groups from these members; None: from all."""
+        behind = self._records.announcements.behind
         for group in groups:
-            log = Log(self._own, self._records.incarnations.of_log(group.group_id))
-            for behind in self._records.announcements.behind(group.group_id, log):
-                yield group, log, behind
+            chosen = None if members is None else [each for each in members if group.member(each) is not None]
+            if chosen is None or chosen:
+                log = Log(self._own, self._records.incarnations.of_log(group.group_id))
+                found = [behind(group.group_id, log, each) for each in ([None] if chosen is None else chosen)]
+                yield from ((group, log, each) for of_one in found for each in of_one)
 
     def _hearers(self, manifest: GroupManifest) -> Iterator[DeviceKey]:
         for member in manifest.members:
@@ -153,8 +171,10 @@ class HistoryAnswering:
         Raises:
             RemoteError: malformed.
         """
-        pull = HistoryPull.from_wire(message.body)
-        return pull.among(log for log, _ in self._records.operations.logs(message.group_id))
+        return self._among(message.group_id, HistoryPull.from_wire(message.body))
+
+    def _among(self, group_id: GroupId, pull: HistoryPull) -> HistoryPull:
+        return pull.among(log for log, _ in self._records.operations.logs(group_id)) if pull.tagged else pull
 
     def lacks_forgotten(self, group_id: GroupId, pull: HistoryPull) -> bool:
         """Say whether an asker lacks what was forgotten here."""
@@ -165,13 +185,9 @@ class HistoryAnswering:
         """Say whether a member has not taken what it was given before of a group's history."""
         return more_waits(self._records.outbox, member, MessageClass.HISTORY, group_id, BUNDLE_OPERATION_BYTES)
 
-    def answer(self, message: Message) -> list[GroupSend]:
-        """Give a member what it lacks, by the rules.
-
-        Raises:
-            RemoteError: malformed.
-        """
-        pull = self.read_pull(message)
+    def answer(self, message: Message, asked: HistoryPull) -> list[GroupSend]:
+        """Give a member that has asked what it lacks, by the rules."""
+        pull = self._among(message.group_id, asked)
         if self.is_fed(message.group_id, message.author):
             self._records.counters.count("pulls_unanswered")
             return []

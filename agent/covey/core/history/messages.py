@@ -34,6 +34,7 @@ _TAG_DOMAIN = b"covey/1 log tag"
 LOG_SALT_BYTES = 8
 _FIELDS = 2
 """Of a request that names logs by themselves."""
+_END_FIELDS = 3
 _BUNDLE_BYTES = BUNDLE_OPERATION_BYTES + MAXIMUM_OPERATION_BYTES + 16
 _PULL_BYTES = MAXIMUM_LOGS * (KEY_BYTES + INCARNATION_BYTES + 16) + MAXIMUM_WANTED * (ID_BYTES + 2) + 16
 
@@ -143,13 +144,10 @@ class HistoryPull:
         ends, wanted = cbor.record(
             fields,
             "history pull",
-            cbor.many(_end, MAXIMUM_LOGS),
+            _ends,
             cbor.many(cbor.octets(ID_BYTES), MAXIMUM_WANTED),
         )
-        logs = dict(ends)
-        if len(logs) < len(ends):
-            raise MalformedError("a log is listed twice")
-        return cls(logs, wanted)
+        return cls(ends, wanted)
 
 
 def _with_tags(fields: list[object]) -> HistoryPull:
@@ -170,6 +168,33 @@ def _with_tags(fields: list[object]) -> HistoryPull:
         raise MalformedError("the log tags must ascend, be distinct, and match the numbers in count")
     found = {tag: least + number for tag, number in zip(tags, numbers, strict=True)}
     return HistoryPull({}, wanted, TaggedEnds(salt, found), only)
+
+
+def _ends(value: object) -> dict[Log, int]:
+    """Read how far the asker has come in each log; those of a group of 1,000 members all at once."""
+    ends = _plain_ends(value)
+    if ends is None:
+        ends = list(cbor.many(_end, MAXIMUM_LOGS)(value))  # which says what is wrong
+    logs = dict(ends)
+    if len(logs) < len(ends):
+        raise MalformedError("a log is listed twice")
+    return logs
+
+
+def _plain_ends(value: object) -> list[tuple[Log, int]] | None:
+    """Return them if nothing is wrong with any of them."""
+    if type(value) is not list or not 0 < len(value) <= MAXIMUM_LOGS:
+        return None
+    if {*map(type, value)} != {list} or {*map(len, value)} != {_END_FIELDS}:
+        return None
+    authors, incarnations, numbers = zip(*value, strict=True)
+    if {*map(type, authors)} != {bytes} or {*map(type, incarnations)} != {bytes} or {*map(type, numbers)} != {int}:
+        return None
+    if {*map(len, authors)} != {KEY_BYTES} or {*map(len, incarnations)} != {INCARNATION_BYTES}:
+        return None
+    if min(numbers) < 0 or max(numbers) > MAXIMUM_SEQUENCE:
+        return None
+    return [*zip(map(Log, authors, incarnations), numbers, strict=True)]
 
 
 def _end(value: object) -> tuple[Log, int]:

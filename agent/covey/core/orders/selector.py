@@ -7,6 +7,7 @@ its key.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -44,7 +45,11 @@ class Selector:
             return member.label == self.name
         if self.kind is SelectorKind.CAPABILITY:
             return self.name in member.capabilities
-        return self.kind is SelectorKind.ALL or member.keys.signing_public in self.devices
+        return self.kind is SelectorKind.ALL or self._names(member.keys.signing_public)
+
+    def _names(self, device: DeviceKey) -> bool:
+        place = bisect_left(self.devices, device)
+        return place < len(self.devices) and self.devices[place] == device
 
     def to_wire(self) -> list[object]:
         """Return the selector's array."""
@@ -96,7 +101,7 @@ EVERYBODY = Selector(SelectorKind.ALL)
 _READERS: dict[int, cbor.Read[object]] = {
     SelectorKind.LABEL: cbor.text(MAXIMUM_LABEL_BYTES),
     SelectorKind.CAPABILITY: cbor.text(MAXIMUM_CAPABILITY_BYTES),
-    SelectorKind.DEVICES: cbor.many(cbor.octets(KEY_BYTES), MAXIMUM_SELECTED_DEVICES),
+    SelectorKind.DEVICES: cbor.many_octets(KEY_BYTES, MAXIMUM_SELECTED_DEVICES),
 }
 
 

@@ -20,6 +20,7 @@ from covey.core.events import BlobArrived, EnvelopeDropped, Event, HistoryForked
 from covey.core.group.messages import Bundle, GroupSend
 from covey.core.history.heads import HeadsExchange
 from covey.core.history.history import History, Taken
+from covey.core.history.messages import HistoryPull
 from covey.core.ids import DeviceKey, GroupId
 from covey.core.link.link_keys import KeptKey, LinkKey
 from covey.core.link.send_queue import SendQueue
@@ -293,8 +294,10 @@ class HistoryMessages:
         return HandlerOutcome(sends=tuple(sends), events=tuple(events))
 
     def _pull(self, delivery: Delivery, now: Now) -> HandlerOutcome:
-        sends = self._history.exchange.answering.answer(delivery.message) or self._newcomers.answer(delivery.message)
-        return HandlerOutcome(sends=(*sends, *self._history.exchange.asking.ask_back(delivery.message, now)))
+        message, exchange = delivery.message, self._history.exchange
+        pull = HistoryPull.from_wire(message.body)  # once: of a group of 1,000 it takes milliseconds
+        sends = exchange.answering.answer(message, pull) or self._newcomers.answer(message)
+        return HandlerOutcome(sends=(*sends, *exchange.asking.ask_back(message, pull, now)))
 
 
 class OrderMessages:

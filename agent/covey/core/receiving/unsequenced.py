@@ -92,7 +92,7 @@ class UnsequencedMessages:
             found = Seen(message.author, news=True)
         if isinstance(found, Seen):
             self._mailboxes.seen(message.author)
-            self._history.announcing.acknowledged()
+            self._history.announcing.acknowledged(message.author)
             self._left.acknowledged(message.author)
             return Reception(seen=found, useful=True)
         self._events.append(found)  # the author has shown that this state is an old copy: no news of the author

@@ -126,7 +126,7 @@ def _answers(elector: Elector, group_id: GroupId) -> list[MessageType]:
     nothing, first = HistoryPull({}).to_wire(), (Incarnation(bytes(8)), 1, LinkSeq(1), 0)
     message = Message(MessageType.HISTORY_PULL, asker, own, group_id, *first, nothing, b"")
     with elector.device.store.transaction():
-        return [send.type for send in answer(message)]
+        return [send.type for send in answer(message, HistoryPull({}))]
 
 
 def _history_of(store: SqliteStore, group_id: GroupId) -> tuple[object, ...]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from covey.core.group.messages import GroupSend
 from covey.core.history.messages import HistoryPull, OperationBundle, bundle_payload_bytes
 from covey.core.history.operation import Operation
 from covey.core.ids import GroupId, Incarnation, LinkSeq, Place
@@ -109,13 +110,13 @@ def test_a_pretended_cycle_is_asked_for_once(make: Make, monkeypatch: pytest.Mon
     ann, ben, cem = make("ann"), make("ben"), make("cem")
     group_id = found(ann, ben, cem)
     exchange, requests = ben.node.history.exchange, set[LinkSeq]()
-    read_pull = exchange.answering.read_pull
+    answer = exchange.answering.answer
 
-    def note_pull(message: Message) -> HistoryPull:
+    def note_pull(message: Message, asked: HistoryPull) -> list[GroupSend]:
         requests.add(message.link_seq)
-        return read_pull(message)
+        return answer(message, asked)
 
-    monkeypatch.setattr(exchange.answering, "read_pull", note_pull)
+    monkeypatch.setattr(exchange.answering, "answer", note_pull)
     withheld = forge(ben, group_id, 1, "half")
     half = forge(cem, group_id, 1, "other half", withheld)
     cycle = forge(ben, group_id, 1, "half", half)  # ids are hashes: it cannot be what the other half follows
@@ -285,17 +286,23 @@ def test_two_that_differ_on_both_sides_compare_their_logs_once(make: Make) -> No
         b"",
     )
     with ann.store.transaction():
-        [send] = ann.node.history.exchange.asking.ask_back(message, ann.now)
+        [send] = ann.node.history.exchange.asking.ask_back(message, HistoryPull.from_wire(message.body), ann.now)
     asked = HistoryPull.from_wire(send.body).among(log for log, _ in ann.store.operations.logs(group_id))
     assert asked == HistoryPull({more.log: 2}, only=True), "of what it lacks alone"
     with ben.store.transaction():
         message = replace(message, body=send.body, author=ann.key, recipient=ben.key)
-        assert ben.node.history.exchange.asking.ask_back(message, ben.now) == [], "it has all that was named"
+        assert ben.node.history.exchange.asking.ask_back(message, HistoryPull.from_wire(message.body), ben.now) == [], (
+            "it has all that was named"
+        )
         ben.wait(HISTORY_PULL_US / 1_000_000)
         further = replace(message, body=HistoryPull({more.log: 9}, only=True).with_tags(bytes(8)).to_wire())
-        assert ben.node.history.exchange.asking.ask_back(further, ben.now) == [], "nobody asks back who was asked back"
+        assert ben.node.history.exchange.asking.ask_back(further, HistoryPull.from_wire(further.body), ben.now) == [], (
+            "nobody asks back who was asked back"
+        )
         further = replace(message, body=HistoryPull({more.log: 9}).with_tags(bytes(8)).to_wire())
-        assert len(ben.node.history.exchange.asking.ask_back(further, ben.now)) == 1
+        assert (
+            len(ben.node.history.exchange.asking.ask_back(further, HistoryPull.from_wire(further.body), ben.now)) == 1
+        )
 
 
 def test_a_device_that_left_neither_takes_nor_asks(make: Make) -> None:  # accepts: 003.52

@@ -10,8 +10,10 @@ import pytest
 from covey.core.history.messages import HistoryPull, OperationBundle, log_tag
 from covey.core.history.operation import ID_BYTES, Log
 from covey.core.ids import DeviceKey, Incarnation, OperationId
+from covey.core.wire import cbor
 from covey.errors import RemoteError
 from covey.limits.history import MAXIMUM_WANTED
+from covey.limits.message import MAXIMUM_SEQUENCE
 from tests.vectors import vectors
 
 _READERS: dict[str, Callable[[bytes], OperationBundle | HistoryPull]] = {
@@ -37,6 +39,32 @@ def test_of_two_logs_with_one_tag_all_is_given(monkeypatch: pytest.MonkeyPatch) 
     assert pull.among([one, two]).ends == {}, "as if the asker had none of either"
     both = HistoryPull({one: 7, two: 1})
     assert both.with_tags(bytes(8)) == both, "and it does not ask with tags that say two things"
+
+
+_AUTHOR, _INCARNATION = bytes(32), bytes(8)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [_AUTHOR, _INCARNATION],
+        [_AUTHOR[1:], _INCARNATION, 1],
+        [_AUTHOR, _INCARNATION + b"9", 1],
+        ["a" * 32, _INCARNATION, 1],
+        [_AUTHOR, "a" * 8, 1],
+        [_AUTHOR, _INCARNATION, -1],
+        [_AUTHOR, _INCARNATION, MAXIMUM_SEQUENCE + 1],
+        [_AUTHOR, _INCARNATION, True],
+        [bytes([1]) * 32, _INCARNATION, 2],
+        7,
+    ],
+)
+def test_a_request_with_one_wrong_log_is_refused(wrong: object) -> None:
+    right = [bytes([1]) * 32, _INCARNATION, 1]
+    good = HistoryPull.from_wire(cbor.encode_growing([[right, [_AUTHOR, _INCARNATION, MAXIMUM_SEQUENCE]], []]))
+    assert [*good.ends.values()] == [1, MAXIMUM_SEQUENCE]
+    with pytest.raises(RemoteError):
+        HistoryPull.from_wire(cbor.encode_growing([[right, wrong], []]))
 
 
 def test_a_request_names_a_limited_number_of_ids() -> None:
