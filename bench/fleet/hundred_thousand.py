@@ -5,15 +5,19 @@ product's core over a database of its own, woken when something comes for it; be
 database are kept that differ from those of its group. Two processes have half of the groups each, as two brokers would;
 what devices would tell each other is not carried. Laptop and phone are whole state folders. Some devices sleep all the
 time. What is installed is recorded in place of a program; trials, acknowledgements and results are real.
+
+One of some devices is woken by every message. The others are woken by an order, before the laptop dies, and by the wave
+that they are in, and then take all that waits for them, in one commit, as a device does that was away.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 import zlib
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Container, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +40,7 @@ from covey.core.orders.authority import Pins
 from covey.core.presence.status import PeerPresence, State
 from covey.core.wire.topics import inbox_topic
 from covey.limits.group import MAXIMUM_MANIFEST_BYTES
+from covey.limits.history import ANNOUNCE_PAUSE_US
 from tests.fleet import Device, identity
 from tests.operated_fleet import OperatedFleet
 from tests.sealed import sealed
@@ -49,11 +54,18 @@ _BAD_EVERY = 10
 _WAVES = "1,100,1%,10%,100%"
 _STOP_PERCENT, _PATIENCE_US = 5, 1_000_000
 """Every device that is awake answers before the next wave is due, so a second of patience finds the silent ones."""
+_PROMPT_EVERY = 20
+"""One of so many devices is woken by every message."""
 _BROKERS = 2
-_TOGETHER = 2
-"""Groups of one broker that are busy at a time: devices on trial stay awake, and need memory."""
+_TOGETHER = 200
+"""Devices of one broker that messages are given to at a time."""
+_STAY_AWAKE = 600
+"""Devices of one broker that stay awake, as more may come for them soon: each needs memory."""
+_AHEAD = 2
+"""Deliveries that a broker has at a time: the next one waits for it."""
 _DIES_AFTER = 2
-_TURNS, _TURN_S = 10, 0.25
+_TURN_US = 250_000
+"""Between two turns of a device that has something to do."""
 _PAGE = 1_024
 _MEMORY = Path("/dev/shm")
 
@@ -81,17 +93,40 @@ class _Kept:
 class _Device(Pump):
     """Has an action beside its installer."""
 
+    def __init__(self, site: _Site, name: str, folder: Path) -> None:
+        self.site = site
+        super().__init__(name, folder, _pins)
+
     def action(self, name: str) -> ActionDefinition:
         """Return one of both."""
         return ActionDefinition(name, name, ("/bin/hello",), {}) if name == "hello" else super().action(name)
 
     defined = action
 
+    def take(self, envelopes: Iterable[bytes]) -> None:
+        """Take in what has come, in one commit, and do all of it that needs no answer."""
+        with self.store.transaction():
+            for each in envelopes:
+                self.node.receive_envelope(each, self.now)
+        goes_on = True
+        while goes_on:
+            changes = self.store.changes
+            self.node.handle_deadline(self.now)
+            self.maintain()
+            due_us = self.actions.turn(self.node, self.now)
+            is_soon = due_us is not None and due_us <= self.now.monotonic_us + _TURN_US
+            goes_on = is_soon or changes != self.store.changes
+            self.now = Now(self.now.monotonic_us + _TURN_US, self.now.wall_us + _TURN_US)
+        self.node.make_acknowledgements_due(self.now)
+        self.maintain()
+
     def is_busy(self, operators: frozenset[DeviceKey]) -> bool:
-        """Say whether something is under way here, or waits for an operator's device that lives."""
-        commands, outbox = self.store.commands, self.store.outbox
-        ordered = commands.waiting() or commands.begun() or self.store.installations.all()
-        return bool(ordered) or not operators.isdisjoint(outbox.recipients())
+        """Say whether something is under way here, or waits for an operator's device that lives.
+
+        A command that has not begun by now is of a paused release.
+        """
+        is_under_way = self.store.commands.begun() or self.store.installations.all()
+        return bool(is_under_way) or not operators.isdisjoint(self.store.outbox.recipients())
 
 
 @dataclass(slots=True)
@@ -104,11 +139,13 @@ class _Site:
     template: bytes
     folder: TemporaryDirectory[str]
     kept: dict[str, _Kept] = field(default_factory=dict)
-    busy: dict[str, _Device] = field(default_factory=dict)
-    """Devices with something on trial, which stay awake."""
 
 
 _sites: dict[GroupId, _Site] = {}
+_busy: dict[str, _Device] = {}
+"""Devices with something on trial, or that wait for an answer."""
+_resting: dict[str, _Device] = {}
+"""Other devices that are awake, the one that was woken last at the end."""
 _pins = Pins(frozenset())
 
 
@@ -145,32 +182,27 @@ def _place() -> Path | None:
 
 def _deliver(
     group_id: GroupId, post: dict[str, list[bytes]], offered: dict[str, str], operators: frozenset[DeviceKey]
-) -> tuple[list[tuple[str, bytes]], int]:
-    """Wake devices with what has come for them; return what they send to others, by topic, and how many are busy."""
-    site, sent = _sites[group_id], list[tuple[str, bytes]]()
-    for name in {**dict.fromkeys(site.busy), **post}:
-        device = site.busy.pop(name, None) or _woken(site, name)
+) -> tuple[list[tuple[str, bytes]], list[str]]:
+    """Wake devices with what has come for them; return what they send to others, by topic, and who stays awake."""
+    site, sent, busy = _sites[group_id], list[tuple[str, bytes]](), list[str]()
+    for name, envelopes in post.items():
+        device = _busy.pop(name, None) or _resting.pop(name, None) or _woken(site, name)
         device.offered = offered.get(name, "")
-        for each in post.get(name, ()):
-            device.receive(each)
-        for _ in range(_TURNS):
-            device.turn(device.now)
-            device.wait(_TURN_S)
-            if not device.store.commands.waiting() and not device.store.commands.begun():
-                break
-        device.node.make_acknowledgements_due(device.now)
-        device.maintain()
+        device.take(envelopes)
         sent += [(each.topic, each.envelope) for each in device.sends()]
         if device.is_busy(operators):
-            site.busy[name] = device
+            _busy[name] = device
+            busy.append(name)
         else:
-            _sleep(site, name, device)
-    return sent, len(site.busy)
+            _resting[name] = device
+    for name in [*itertools.islice(_resting, max(0, len(_resting) - _STAY_AWAKE))]:
+        _sleep(_resting.pop(name))
+    return sent, busy
 
 
 def _versions(version: str) -> int:
     """Return on how many devices a version ever was."""
-    awake = (each.versions for site in _sites.values() for each in site.busy.values())
+    awake = (each.versions for each in (*_busy.values(), *_resting.values()))
     asleep = (each.versions for site in _sites.values() for each in site.kept.values())
     return sum(version in each for each in (*awake, *asleep))
 
@@ -183,19 +215,19 @@ def _woken(site: _Site, name: str) -> _Device:
         become_member(path, name, site.group, site.secret, site.words[name])
     else:
         path.write_bytes(_with_pages(site.template, zlib.decompress(before.pages)))
-    device = _Device(name, folder, _pins)
+    device = _Device(site, name, folder)
     device.now = Now(device.now.monotonic_us, time.time_ns() // 1_000)
     if before is not None:
         device.version, device.kept, device.versions = before.version, before.kept, before.versions
     return device
 
 
-def _sleep(site: _Site, name: str, device: _Device) -> None:
+def _sleep(device: _Device) -> None:
     device.stop()
-    pages = zlib.compress(_differing(site.template, device.path.read_bytes()), 1)
-    site.kept[name] = _Kept(pages, device.version, device.kept, device.versions)
+    pages = zlib.compress(_differing(device.site.template, device.path.read_bytes()), 1)
+    device.site.kept[device.name] = _Kept(pages, device.version, device.kept, device.versions)
     for end in ("", "-wal", "-shm"):
-        device.path.with_name(f"{name}{end}").unlink(missing_ok=True)
+        device.path.with_name(f"{device.name}{end}").unlink(missing_ok=True)
 
 
 def _differing(template: bytes, content: bytes) -> bytes:
@@ -217,21 +249,65 @@ def _with_pages(template: bytes, pages: bytes) -> bytes:
     return bytes(content)
 
 
+_Post = dict[GroupId, dict[str, list[bytes]]]
+_Sent = tuple[list[tuple[str, bytes]], list[str]]
+
+
+@dataclass(slots=True)
+class _Broker:
+    """A process, what waits for its devices, and which of them are awake."""
+
+    process: ProcessPoolExecutor
+    answers: _Post = field(default_factory=dict)
+    """For devices that it has just woken."""
+    new: _Post = field(default_factory=dict)
+    """For devices that it wakes."""
+    waiting: _Post = field(default_factory=dict)
+    """For devices that it does not wake."""
+    woken: set[str] = field(default_factory=set)
+    """Whom it has just woken."""
+    busy: set[str] = field(default_factory=set)
+    """Who has not had its answer."""
+
+    def take(self, group_id: GroupId, name: str, envelope: bytes, *, wakes: bool) -> None:
+        """Have an envelope wait for a device."""
+        of_group = self.waiting.setdefault(group_id, {})
+        if name in self.woken:
+            of_group = self.answers.setdefault(group_id, {})
+        elif wakes or name in self.new.get(group_id, {}):
+            earlier = of_group.pop(name, [])
+            of_group = self.new.setdefault(group_id, {})
+            of_group.setdefault(name, []).extend(earlier)
+        of_group.setdefault(name, []).append(envelope)
+
+    def next_post(self) -> tuple[GroupId, dict[str, list[bytes]]] | None:
+        """Return what is to be delivered next, in one group: to those that are awake first."""
+        for post in (self.answers, self.new):
+            for group_id, of_group in post.items():
+                names = [*itertools.islice(of_group, _TOGETHER)]
+                found = {name: of_group.pop(name) for name in names}
+                self.woken.update(names)
+                if not of_group:
+                    del post[group_id]
+                return group_id, found
+        return None
+
+
 class _Network:
     """The operator's devices that live, and two brokers with the others."""
 
     def __init__(self, fleet: OperatedFleet, stack: ExitStack) -> None:
         self.own = [stack.enter_context(fleet.open(each)) for each in (fleet.laptop, fleet.phone) if each is not None]
-        keys = frozenset(each.node.identity.signing_public for each in self.own)
         self._brokers = [
-            stack.enter_context(ProcessPoolExecutor(1, initializer=_begin_broker, initargs=(keys,)))
+            _Broker(stack.enter_context(ProcessPoolExecutor(1, initializer=_begin_broker, initargs=(self._living(),))))
             for _ in range(_BROKERS)
         ]
-        self._of_group = {each: self._brokers[number % _BROKERS] for number, each in enumerate(fleet.groups)}
+        self._of_group = {each: number % _BROKERS for number, each in enumerate(fleet.groups)}
         self._devices: dict[str, tuple[GroupId, str]] = {}
         self.awake: set[DeviceKey] = set()
-        self.offered: dict[GroupId, dict[str, str]] = {}
-        self.names: dict[DeviceKey, tuple[GroupId, str]] = {}
+        self._prompt: set[str] = set()
+        self.offered: dict[str, str] = {}
+        self.names: dict[DeviceKey, str] = {}
         laptop, number = self.own[0], 0
         added = []
         asleep: list[DeviceKey] = []
@@ -239,13 +315,15 @@ class _Network:
             names = tuple(f"{place} {each}" for each in range(len(fleet.devices[group_id])))
             for name, key in zip(names, fleet.devices[group_id], strict=True):
                 number += 1
-                self.names[key] = group_id, name
+                self.names[key] = name
+                if number % _PROMPT_EVERY == 0:
+                    self._prompt.add(name)
                 if number % _ASLEEP_EVERY:
                     self.awake.add(key)
                     self._devices[inbox_topic(key)] = group_id, name
                 else:
                     asleep.append(key)
-            added.append(self._of_group[group_id].submit(_add_group, _shared_by(laptop, group_id, names)))
+            added.append(self._process(group_id).submit(_add_group, _shared_by(laptop, group_id, names)))
         for each in added:
             each.result()
         for own in self.own:  # which have heard of that
@@ -254,34 +332,58 @@ class _Network:
                 for key in asleep:
                     own.store.presence.note(key, PeerPresence(1, State.GONE, 60, (), now_us, now_us))
 
-    def run(self) -> None:
-        """Carry what the operator's devices and the awake ones have for each other, until nobody has anything."""
-        post: dict[GroupId, dict[str, list[bytes]]] = {}
-        busy: dict[GroupId, int] = {}
-        living = frozenset(each.node.identity.signing_public for each in self.own)
-        while self._collect(post) or post or busy:
-            groups = [*busy, *(each for each in post if each not in busy)][: _BROKERS * _TOGETHER]
-            waiting = {
-                each: self._of_group[each].submit(
-                    _deliver, each, post.pop(each, {}), self.offered.get(each, {}), living
-                )
-                for each in groups
-            }
-            for group_id, each in waiting.items():
-                sent, left = each.result()
-                self._receive(sent)
-                busy.pop(group_id, None)
-                if left:
-                    busy[group_id] = left
+    def run(self, woken: Container[str] | None = None) -> None:
+        """Carry what the operator's devices and the awake ones have for each other, until nobody has anything.
 
-    def _collect(self, post: dict[GroupId, dict[str, list[bytes]]]) -> int:
+        `woken` are the names of the devices that are woken by what waits for them; None: all are.
+        """
+        under_way: dict[Future[_Sent], tuple[int, frozenset[str]]] = {}
+        for broker in self._brokers:
+            broker.woken.clear()
+            for group_id, post in broker.waiting.items():
+                for name in [each for each in post if woken is None or each in woken]:
+                    broker.new.setdefault(group_id, {})[name] = post.pop(name)
+        while True:
+            self._collect_all(woken)
+            if not under_way and not any(each.new or each.answers for each in self._brokers):
+                time.sleep(2 * ANNOUNCE_PAUSE_US / 1e6)  # then what was held back until an answer came goes
+                self._collect_all(woken)
+            for number, broker in enumerate(self._brokers):
+                while sum(each == number for each, _ in under_way.values()) < _AHEAD and (found := broker.next_post()):
+                    group_id, post = found
+                    offered = {name: self.offered[name] for name in post if name in self.offered}
+                    future = broker.process.submit(_deliver, group_id, post, offered, self._living())
+                    under_way[future] = number, frozenset(post)
+            if not under_way:
+                break
+            done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+            for each in done:
+                number, names = under_way.pop(each)
+                sent, busy = each.result()
+                self._brokers[number].busy.difference_update(names.difference(busy))
+                self._brokers[number].busy.update(busy)
+                self._receive(sent)
+        assert not any(each.busy for each in self._brokers), "whoever is busy gets an answer"
+
+    def _process(self, group_id: GroupId) -> ProcessPoolExecutor:
+        return self._brokers[self._of_group[group_id]].process
+
+    def _living(self) -> frozenset[DeviceKey]:
+        return frozenset(each.node.identity.signing_public for each in self.own)
+
+    def _collect_all(self, woken: Container[str] | None) -> None:
+        while self._collect(woken):
+            continue
+
+    def _collect(self, woken: Container[str] | None) -> int:
         """Take what the operator's devices have, and carry what is for one of them; return how much that was."""
         between = list[tuple[str, bytes]]()
         for device in self.own:
             for topic, envelope in _sent(device):
                 if topic in self._devices:
                     group_id, name = self._devices[topic]
-                    post.setdefault(group_id, {}).setdefault(name, []).append(envelope)
+                    broker = self._brokers[self._of_group[group_id]]
+                    broker.take(group_id, name, envelope, wakes=woken is None or name in woken or name in self._prompt)
                 else:
                     between.append((topic, envelope))
         return self._receive(between)
@@ -300,13 +402,12 @@ class _Network:
 
     def count(self, version: str) -> int:
         """Return on how many devices a version ever was."""
-        return sum(each.submit(_versions, version).result() for each in self._brokers)
+        return sum(each.process.submit(_versions, version).result() for each in self._brokers)
 
     def offer(self, version: str, bad: str = "") -> None:
         """Have a file be a version; on some devices one that they cannot bear."""
-        for number, (group_id, name) in enumerate(self.names.values()):
-            is_bad = bad and number % _BAD_EVERY == 0
-            self.offered.setdefault(group_id, {})[name] = bad if is_bad else version
+        for number, name in enumerate(self.names.values()):
+            self.offered[name] = bad if bad and number % _BAD_EVERY == 0 else version
 
 
 def _shared_by(laptop: Opened, group_id: GroupId, names: tuple[str, ...]) -> _Group:
@@ -351,6 +452,7 @@ def main() -> None:
         print(f"  installed on {installed:,} of {len(network.awake):,} awake devices")
         _print("all of it", began)
         assert (good.state, installed) == ("finished", len(network.awake)), "the phone brings it to all that are awake"
+        assert network.count("good 2") + network.count("bad 2") == reached, "nobody obeys the stopped one later"
 
 
 def _order(network: _Network) -> None:
@@ -375,21 +477,23 @@ def _release(network: _Network, version: str, bad: str = "", *, dies: bool = Fal
     found = begin(own, scope, "pump", [PlannedPart(group, plan, sealed(own, group)) for group, plan in plans], "all")
     print(f"release of {bad or version}")
     while True:
-        network.run()
+        network.run({network.names[DeviceKey(bytes.fromhex(each.device))] for each in found.devices})
         time.sleep(_PATIENCE_US / 1e6)
         found = release(own, administered(own), found.id)
         _print(f"  {found.state}: wave {found.waves_given}, given to {len(found.devices):,} devices", began)
-        if found.state == "finished":
+        state = found.state
+        if state == "finished":
             return found
         if dies and found.waves_given == _DIES_AFTER and len(network.own) > 1:
+            network.run()  # else the phone would have to give each device what the laptop held back until it answered
             network.own.remove(own)
             own = network.own[0]
             _print("  the laptop dies", began)
-            resume(own, administered(own), found.id, None, accept=False)
+            found = resume(own, administered(own), found.id, None, accept=False)
         else:
-            go_on(own, administered(own), found.id)
-        if found.state == "stopped":
-            network.run()
+            found = go_on(own, administered(own), found.id)
+        if state == "stopped":
+            network.run(())
             return found
 
 
