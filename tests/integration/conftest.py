@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,11 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from broker_conf.mosquitto import Broker
+from deb.__main__ import build
 from deb.release import build_python
 from tests import warm_covey
 from tests.browser import chromium
+from tests.integration.debian_root import need
 from tests.integration.gateway import Gateway
 from tests.integration.relay_client import RelayClient
 from tests.integration.second import Second
@@ -97,13 +100,27 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def archives(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """A folder with the source archive of the tree and the wheel that is built from it, once for all workers."""
-    own = tmp_path_factory.getbasetemp()
-    folder = (own if worker_id == "master" else own.parent) / "archives"
+    return _built_once(tmp_path_factory, worker_id, "archives", build_python)
+
+
+@pytest.fixture(scope="session")
+def debian_package(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The tree's Debian package as version 0.1.0, built once for all workers; nobody changes it."""
+    need(None if shutil.which("dpkg-deb") else "no dpkg-deb here")
+    folder = _built_once(tmp_path_factory, worker_id, "package", lambda made: build(made, "0.1.0"))
+    [package] = folder.glob("*.deb")
+    return package
+
+
+def _built_once(factory: pytest.TempPathFactory, worker_id: str, name: str, builds: Callable[[Path], object]) -> Path:
+    """Return a folder that the first worker to ask for it has filled; the others wait for that."""
+    own = factory.getbasetemp()
+    folder = (own if worker_id == "master" else own.parent) / name
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            made = tmp_path_factory.mktemp("made")
-            build_python(made)
+            made = factory.mktemp("made")
+            builds(made)
             made.rename(folder)
     return folder
 

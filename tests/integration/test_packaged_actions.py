@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from broker_conf.mosquitto import Broker
-from deb.__main__ import build
 from tests.integration.debian_boot import Booted, booted, missing_for_boot
 from tests.integration.debian_root import DebianRoot, need
 from tests.integration.gateway import Gateway
@@ -114,10 +113,10 @@ class Site:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Iterator[DebianRoot]:
+def root(tmp_path: Path, debian_package: Path) -> Iterator[DebianRoot]:
     need(missing_for_boot(_NEEDS))
     found = DebianRoot(tmp_path / "root", _NEEDS)
-    found.dpkg("--install", str(build(tmp_path, "0.1.0")))
+    found.dpkg("--install", str(debian_package))
     yield found
     shutil.rmtree(found.path)
 

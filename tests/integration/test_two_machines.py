@@ -18,7 +18,6 @@ import duckdb
 import pytest
 
 from broker_conf.mosquitto.broker import find_mosquitto
-from deb.__main__ import build
 from tests.integration.cable import cable
 from tests.integration.debian_boot import ENVIRONMENT, Booted, booted, missing_for_boot
 from tests.integration.debian_root import DebianRoot, need
@@ -74,7 +73,7 @@ class Machine:
 
 
 @pytest.fixture
-def disks(tmp_path: Path) -> Iterator[tuple[DebianRoot, DebianRoot]]:
+def disks(tmp_path: Path, debian_package: Path) -> Iterator[tuple[DebianRoot, DebianRoot]]:
     """Two Debians, the first with mosquitto, and on both the package as a file."""
     need(missing_for_boot(_WITH_CODES))
     program, environment = find_mosquitto()
@@ -85,9 +84,8 @@ def disks(tmp_path: Path) -> Iterator[tuple[DebianRoot, DebianRoot]]:
     )
     if unpacked:
         shutil.copytree(program.parents[1], roots[0].path / "usr", symlinks=True, dirs_exist_ok=True)
-    package = build(tmp_path, "0.1.0")
     for root in roots:
-        shutil.copy(package, root.path / "root/covey.deb")
+        shutil.copy(debian_package, root.path / "root/covey.deb")
     yield roots
     for root in roots:
         shutil.rmtree(root.path)

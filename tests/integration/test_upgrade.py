@@ -29,13 +29,6 @@ _COLUMN = "ALTER TABLE device ADD COLUMN invented INTEGER;\n"
 
 
 @pytest.fixture(scope="module")
-def this_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package of this tree."""
-    need(None if shutil.which("dpkg-deb") else "no dpkg-deb here")
-    return build(tmp_path_factory.mktemp("this"), "0.1.0")
-
-
-@pytest.fixture(scope="module")
 def next_version(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Make a package 0.2.0 with one step of the schema more."""
     folder = tmp_path_factory.mktemp("next")
@@ -52,11 +45,11 @@ def next_version(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory, this_version: Path) -> Iterator[DebianRoot]:
+def prepared(tmp_path_factory: pytest.TempPathFactory, debian_package: Path) -> Iterator[DebianRoot]:
     """A Debian with this version, and a device on it with something of each kind: to be copied."""
     need(missing_for_root(_NEEDS))
     made = DebianRoot(tmp_path_factory.mktemp("prepared") / "root", _NEEDS)
-    made.dpkg("--install", str(this_version))
+    made.dpkg("--install", str(debian_package))
     made.run(*_AS_AGENT, "init", "--label", "shed")
     made.run(*_AS_AGENT, "relay", "set", "mqtt://127.0.0.1:9")
     made.run(*_AS_AGENT, "group", "create", "--capability", "collector")
@@ -114,7 +107,7 @@ def _schema(root: DebianRoot) -> int:
 
 
 def test_an_upgrade_that_only_adds_can_be_taken_back(
-    root: DebianRoot, this_version: Path, next_version: Callable[[str], Path]
+    root: DebianRoot, debian_package: Path, next_version: Callable[[str], Path]
 ) -> None:
     newer = next_version(f"{ADDITIVE}\n{_COLUMN}")
     before = _kept(root)
@@ -124,7 +117,7 @@ def test_an_upgrade_that_only_adds_can_be_taken_back(
     assert _kept(root) == before
     _add(root, "meanwhile")
     meanwhile = _kept(root)
-    root.dpkg("--install", str(this_version))
+    root.dpkg("--install", str(debian_package))
     assert root.run("covey", "--version").stdout == "covey 0.1.0\n"
     assert _kept(root) == meanwhile
     _add(root, "after")
@@ -136,13 +129,13 @@ def test_an_upgrade_that_only_adds_can_be_taken_back(
 
 
 def test_a_version_that_cannot_read_the_new_tables_refuses_and_changes_nothing(
-    root: DebianRoot, this_version: Path, next_version: Callable[[str], Path]
+    root: DebianRoot, debian_package: Path, next_version: Callable[[str], Path]
 ) -> None:
     newer = next_version(_COLUMN)
     root.dpkg("--install", str(newer))
     _add(root, "meanwhile")
     meanwhile = _kept(root)
-    done = root.dpkg("--install", str(this_version))
+    done = root.dpkg("--install", str(debian_package))
     assert "a newer Covey wrote the state" in done.stderr
     refused = root.run(*_AS_AGENT, "status", code=78)
     assert "hint: upgrade Covey" in refused.stderr
