@@ -6,7 +6,7 @@ import hashlib
 import random
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -204,15 +204,17 @@ class Device:
             with self.store.transaction():
                 self.node.maintain(self.now)
 
-    def blob(self, group_id: GroupId, content: bytes) -> None:
-        """Queue a blob for every other member."""
+    def blob(self, group_id: GroupId, *contents: bytes) -> None:
+        """Queue a blob for every other member, or several in one commit."""
         with self.store.transaction():
-            self.node.send_blob(group_id, content, self.now)
+            for content in contents:
+                self.node.send_blob(group_id, content, self.now)
 
-    def batch(self, group_id: GroupId, content: bytes) -> None:
-        """Queue a batch for the collector."""
+    def batch(self, group_id: GroupId, *contents: bytes) -> None:
+        """Queue a batch for the collector, or several in one commit."""
         with self.store.transaction():
-            self.node.telemetry.send(group_id, content, 1, self.now)
+            for content in contents:
+                self.node.telemetry.send(group_id, content, 1, self.now)
 
     def sends(self) -> list[Outgoing]:
         """Hand everything that may go to a relay that takes it all."""
@@ -226,6 +228,12 @@ class Device:
         """Take an envelope in, and commit."""
         with self.store.transaction():
             self.node.receive_envelope(envelope, self.now)
+
+    def receive_together(self, envelopes: Iterable[bytes]) -> None:
+        """Take envelopes in, and commit once, as in a turn of the loop."""
+        with self.store.transaction():
+            for envelope in envelopes:
+                self.node.receive_envelope(envelope, self.now)
 
     def on_a_full_disk(self, work: Callable[[], object]) -> None:
         """Do something in a transaction that the disk refuses at its end, as the runtime would."""

@@ -59,9 +59,11 @@ def _land(collector: Device) -> list[str]:
 
 def _second(gateway: Device, collector: Device, slots: int) -> list[str]:
     """Let a second pass over a link that carries so many messages; return which batches came."""
+    delivered = []
     for outgoing in islice(gateway.node.envelopes_to_send(gateway.now), slots):
         gateway.node.sent(outgoing, gateway.now)
-        collector.receive(outgoing.envelope)
+        delivered.append(outgoing.envelope)
+    collector.receive_together(delivered)
     came = _land(collector)
     for outgoing in collector.sends():
         if outgoing.recipient == gateway.key:
@@ -78,8 +80,7 @@ def test_new_readings_overtake_a_backlog(make: Make) -> None:
     group_id = found(gateway, collector)
     gateway.node.connection_lost()
     backlog = [f"old {number}" for number in range(3_000)]
-    for batch in backlog:
-        gateway.batch(group_id, batch.encode())
+    gateway.batch(group_id, *(batch.encode() for batch in backlog))
     gateway.node.connected(gateway.now)
     came, waits = list[str](), dict[str, int]()
     for second in range(100):
@@ -127,9 +128,9 @@ def test_a_backlog_over_a_relay_that_loses_some_comes_once(make: Make, kind: str
     said, came = list[str](), list[str]()
 
     def say(count: int) -> None:
-        for _ in range(count):
-            said.append(f"{kind} {len(said)}")
-            getattr(gateway, kind)(group_id, said[-1].encode())
+        more = [f"{kind} {len(said) + number}" for number in range(count)]
+        said.extend(more)
+        getattr(gateway, kind)(group_id, *(each.encode() for each in more))
 
     say(3_000)
     for second in range(1_000):
@@ -142,10 +143,12 @@ def test_a_backlog_over_a_relay_that_loses_some_comes_once(make: Make, kind: str
             say(1)
         elif not gateway.store.outbox.totals()[0]:
             break
+        delivered = []
         for outgoing in islice(gateway.node.envelopes_to_send(gateway.now), slots):
             gateway.node.sent(outgoing, gateway.now)
             if chance.random() < 0.95:
-                collector.receive(outgoing.envelope)
+                delivered.append(outgoing.envelope)
+        collector.receive_together(delivered)
         came += _land(collector)
         for outgoing in collector.sends():
             if chance.random() < 0.9:
@@ -197,14 +200,12 @@ def test_overtaking_a_backlog_raises_no_doubt(make: Make) -> None:
     with ann.store.transaction():
         for number in range(3 * LINK_WINDOW_MESSAGES):
             ann.node.send_blob(group_id, b"%d" % number, ann.now)
-    for outgoing in ann.sends():
-        ben.receive(outgoing.envelope)
+    ben.receive_together(outgoing.envelope for outgoing in ann.sends())
     ben.node.make_acknowledgements_due(ben.now)
     ben.sends()  # and it is lost
     with ann.store.transaction():
         ann.node.actions.change(group_id, lambda draft, epoch: draft.renewing(epoch), ann.now)
-    for outgoing in ann.sends():
-        ben.receive(outgoing.envelope)
+    ben.receive_together(outgoing.envelope for outgoing in ann.sends())
     for _ in range(3):
         ann.wait(301)
         carry(ann, ben)
