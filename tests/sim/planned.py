@@ -6,7 +6,7 @@ devices really did. It checks:
 
 1. A plan's order is obeyed by every device that it is for, also if that device moves to another group later; by nobody
    twice, and by nobody whom the hostile member alone orders anything. A device that was moving when the order was given
-   obeys it at most once, and is not shown as one that did if it did not.
+   obeys it at most once, and is shown as one that did if it did, and not otherwise.
 2. A release is installed at most once on each device. A further wave begins only if, of each earlier wave that its
    operator knows of, no more devices than the bound are on another version. A release that no device can bear is on no
    device of a second wave, and none stays on it.
@@ -531,6 +531,8 @@ class PlannedWorld:
                     )
                 missed += not did and state is not CommandState.UNKNOWN
                 check(did or outcomes.get(name) not in {"done", "failed"}, f"{name} is said to have obeyed {number}")
+                is_shown = outcomes.get(name) in {"done", "failed", "unknown"}
+                check(not did or is_shown, f"{name} has obeyed order {number}, which is {outcomes.get(name)} there")
         return missed
 
     def _record(self, name: str, plan: KnownPlan) -> CommandRecord | None:

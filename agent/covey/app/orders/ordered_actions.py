@@ -17,6 +17,7 @@ from covey.core.actions.execution import Begun, Execution
 from covey.core.actions.installation import Installation, InstallationPhase
 from covey.core.actions.installing import Installed, Installing, StepBegun
 from covey.core.actions.moving import Moved, Obeyed
+from covey.core.actions.reporting import hearers
 from covey.core.actions.results import AGENT_ENDED, TIME, WENT_DOWN, CommandState, End, as_remembered, in_words
 from covey.core.group.device_labels import DeviceLabels
 from covey.core.group.manifest import GroupManifest
@@ -24,7 +25,7 @@ from covey.core.history.orders import Obeying
 from covey.core.ids import DeviceKey, GroupId, OperationId, Place
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.errors import ActionError, LocalError, StorageError, UnknownGroupError
+from covey.errors import ActionError, LocalError, StorageError
 from covey.limits.actions import CLOCK_SETTLES_US, MOVE_REST_US
 from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram, Transactions
 
@@ -358,11 +359,16 @@ class OrderedActions:
             node.results.queue_lacked(joined.get, self._records.record, self._operators, now)
 
     def _queue(self, node: Node, record: CommandRecord, now: Now) -> None:
-        try:
-            group = node.groups.group(record.command.group_id)
-        except UnknownGroupError:
-            return  # there is nobody to know it
-        node.results.queue(group, record, self._operators.get(group.group_id, frozenset()), now)
+        group_id = record.command.group_id
+        operators = self._operators.get(group_id, frozenset())
+        for each in node.groups.joined():
+            if each.group_id == group_id:
+                node.results.queue(each, record, operators, now)
+        for each in node.groups.removed_from():
+            if each.group_id == group_id:
+                hearing = hearers(each, record.command.author, operators)
+                shared = [key for key in hearing if not node.groups.shares_nothing_with(key)]
+                node.results.queue_of_former_member(each, record, shared, now)
 
 
 def _listed_since(group: GroupManifest, node: Node) -> int:

@@ -21,7 +21,7 @@ from covey.core.now import Now
 from covey.core.orders.nodes import Lacked, Subject
 from covey.core.orders.reports import Report, Reports
 from covey.core.wire.message import MessageType
-from covey.limits.actions import RESULT_OUTPUT_BYTES_OF_ONE, RESULTS_RESENT
+from covey.limits.actions import RESULT_OF_FORMER_MEMBER_US, RESULT_OUTPUT_BYTES_OF_ONE, RESULTS_RESENT
 
 if TYPE_CHECKING:
     from covey.core.records.link import OutboxRecords
@@ -68,9 +68,25 @@ class ResultReporting:
             if key == self._own:
                 self._kept.keep(group.group_id, key, record.result, now)
             else:
-                full = more_waits(self._outbox, key, MessageClass.CONTROL, group.group_id, RESULT_OUTPUT_BYTES_OF_ONE)
-                result = as_remembered(record.result) if full else record.result
-                self._reports.send(key, _report(group.group_id, result), now)
+                self._send(key, group.group_id, record.result, now)
+
+    def queue_of_former_member(
+        self, group: GroupManifest, record: CommandRecord, hearing: Collection[DeviceKey], now: Now
+    ) -> None:
+        """Queue a result of a group that this device is out of; `hearing` are those that share another one with it.
+
+        Raises:
+            LocalError: the outbox is full: then the caller rolls back.
+        """
+        assert record.result is not None, "it is final"
+        for key in hearing:
+            self._send(key, group.group_id, record.result, now, RESULT_OF_FORMER_MEMBER_US)
+
+    def _send(
+        self, key: DeviceKey, group_id: GroupId, result: OrderResult, now: Now, lifetime_us: int | None = None
+    ) -> None:
+        full = more_waits(self._outbox, key, MessageClass.CONTROL, group_id, RESULT_OUTPUT_BYTES_OF_ONE)
+        self._reports.send(key, _report(group_id, as_remembered(result) if full else result), now, lifetime_us)
 
     def queue_of_board(
         self, group: GroupManifest, hearing: Collection[DeviceKey], result: OrderResult, now: Now

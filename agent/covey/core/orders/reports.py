@@ -55,8 +55,10 @@ class Reports:
         """Forget who else was sent a report of a subject (rule 4)."""
         self._records.forget_sent_to_others(group_id, subject, recipients)
 
-    def send(self, recipient: DeviceKey, report: Report, now: Now) -> bool:
+    def send(self, recipient: DeviceKey, report: Report, now: Now, lifetime_us: int | None = None) -> bool:
         """Queue a report for a recipient that lacks it; return whether it has to wait for an earlier one (rule 1).
+
+        Without a lifetime it waits until it is acknowledged.
 
         Raises:
             LocalError: the outbox is full: then the caller rolls back.
@@ -67,7 +69,7 @@ class Reports:
                 return False
             if sent.waits:
                 return True
-        place = self._queue.queue(recipient, report.type, report.group_id, report.body, now)
+        place = self._queue.queue(recipient, report.type, report.group_id, report.body, now, lifetime_us=lifetime_us)
         self._records.note_sent(report.group_id, recipient, report.subject, report.digest, place)
         return False
 

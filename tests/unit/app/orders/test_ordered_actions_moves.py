@@ -519,6 +519,29 @@ def test_a_device_leaves_after_its_orders_in_the_old_group_have_ended(site: Site
     assert (site.machine.result(order), site.machine.result(move)) == (("DONE", ""), ("DONE", ""))
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_order_that_ends_after_its_device_has_left_is_reported(site: Site, *, restarts: bool) -> None:
+    site.list_ben()
+    site.move()
+    site.turn(3)
+    order = site.order()
+    site.carry()
+    site.machine.turn()
+    _remove_ben(site)
+    site.carry()
+    assert (site.is_in(site.group_id), site.machine.result(order)) == (False, ("BEGUN", ""))
+    if restarts:
+        site.machine.restart()
+        site.machine.turn()
+    else:
+        site.machine.become()
+    for _ in range(2):
+        site.carry()
+        for device in site.all:
+            device.wait(301)
+    assert _results(site.ann, site, order) == ["UNKNOWN" if restarts else "DONE"]
+
+
 def test_a_result_for_a_device_outside_the_new_group_is_delivered_before_the_device_leaves(site: Site) -> None:
     site.list_ben()
     site.carry()
