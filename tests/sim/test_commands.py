@@ -16,10 +16,10 @@ from covey.adapters.sqlite.orders.commands import CommandTables
 from covey.adapters.sqlite.orders.order_results import SentReportTable
 from covey.app.orders.ordered_actions import OrderedActions
 from covey.core.actions import execution as execution_module
+from covey.core.actions import given as given_module
 from covey.core.actions import secrets as action_secrets
 from covey.core.actions.definition import Ends
 from covey.core.actions.execution import Execution
-from covey.core.actions.given import GroupCommands
 from covey.core.actions.obeying import obeyers
 from covey.core.actions.results import REPEATED, CommandState
 from covey.core.group.manifest import COLLECTOR, read_manifest
@@ -335,8 +335,8 @@ def _repeats(self: Any, moment: Any) -> list[Any]:
     return []
 
 
-def _follows_everything(self: Any, _own: Any, _since: Any) -> tuple[frozenset[Any], None, dict[Any, Any]]:
-    return frozenset(node.id for node in self._operations.nodes(self._group.group_id)), None, {}
+def _follows_everything(nodes: Any, _own: Any, _since: Any) -> tuple[frozenset[Any], None, dict[Any, Any]]:
+    return frozenset(node.id for node in nodes), None, {}
 
 
 def _without_deadline(command: Any, moment: Any, *, counts: bool) -> None:
@@ -350,7 +350,7 @@ def _whoever_ordered(command: Any, moment: Any, *, counts: bool) -> None:
 _MISTAKES: dict[str, tuple[object, str, object]] = {
     "what begins is not stored before": (CommandTables, "change", _change_but_beginnings),
     "what may be done is done again": (Execution, "recover", _repeats),
-    "old commands are done": (GroupCommands, "_ancestry", _follows_everything),
+    "old commands are done": (given_module, "_ancestry", _follows_everything),
     "once-ids are nothing": (CommandTables, "used", lambda *_: False),
     "a removed operator's waiting command still runs": (execution_module, "_check", _whoever_ordered),
     "deadlines are nothing": (execution_module, "_check", _without_deadline),
