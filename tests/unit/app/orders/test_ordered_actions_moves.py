@@ -591,7 +591,7 @@ def _readmit(site: Site) -> None:
     assert site.is_in(site.group_id)
 
 
-def test_a_device_that_was_readmit_before_it_heard_the_order_goes_back(site: Site) -> None:
+def test_a_device_that_was_readmitted_before_it_heard_the_order_goes_back(site: Site) -> None:
     site.list_ben()
     site.move()
     site.turn(3)
@@ -606,7 +606,7 @@ def test_a_device_that_was_readmit_before_it_heard_the_order_goes_back(site: Sit
     assert (site.machine.result(back), site.is_in(site.group_id)) == (("DONE", ""), True)
 
 
-def test_a_device_that_was_readmit_stays_in_both_groups(site: Site) -> None:
+def test_a_device_that_was_readmitted_stays_in_both_groups(site: Site) -> None:
     site.list_ben()
     site.move()
     site.turn(3)
