@@ -450,8 +450,12 @@ def test_devices_set_what_operators_order_and_nobody_else(tmp_path: Path, seed: 
 
 
 def _first_wins(groups: GroupSettings, members: Iterable[Member]) -> Any:
-    groups.weighed = replace(groups.weighed, orders=groups.weighed.orders[::-1])
-    return _OF(groups, members)
+    weighed = groups.weighed
+    groups.weighed = replace(weighed, orders=weighed.orders[::-1])
+    try:
+        return _OF(groups, members)
+    finally:
+        groups.weighed = weighed
 
 
 def _anybody_adds(self: Any, known: int, removals: Any) -> dict[DeviceKey, str]:
