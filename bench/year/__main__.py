@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from bench.versus.disk import lacking
 from bench.year.plan import DAYS, make_plan
 from bench.year.report import Report
 from bench.year.world import World
+from broker_conf.mosquitto.broker import environment_with_mosquitto
 from covey.errors import ConfigurationError, CoveyError
 
 _NO_CONFIGURATION = 78
@@ -43,6 +45,7 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         world = World(folder, make_plan(options.days), _stay_silent if options.json else _say)
         try:
+            os.environ.update(environment_with_mosquitto())
             world.set_up()
             world.live_through(60 * options.minutes, options.every)
             world.settle()

@@ -252,6 +252,16 @@ def find_mosquitto() -> tuple[Path, dict[str, str]]:
     return unpacked, environment
 
 
+def environment_with_mosquitto() -> dict[str, str]:
+    """Return an environment in which Covey's commands find the same mosquitto.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    program, environment = find_mosquitto()
+    return {**environment, "PATH": f"{environment.get('PATH', os.defpath)}{os.pathsep}{program.parent}"}
+
+
 def free_port() -> int:
     """Return a port below the ephemeral range (32768 on Linux): no client takes it while the broker is down."""
     while True:

@@ -8,7 +8,6 @@ and DuckDB, which is given what `covey vault readings` prints. `test_two_machine
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from broker_conf.mosquitto.broker import find_mosquitto, free_port
+from broker_conf.mosquitto.broker import environment_with_mosquitto, free_port
 from covey.adapters.state_folder import StateFolder
 from demo.device import COVEY, Device
 from tests.integration.cable import cable
@@ -82,10 +81,8 @@ def prefixes() -> Iterator[tuple[list[str], list[str]]]:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Sequence[str]], Machine]]:
     """Make machines that have mosquitto; readings do not wait for their batch, so that nobody else does."""
-    program, environment = find_mosquitto()
-    monkeypatch.setenv("PATH", f"{environment.get('PATH', os.defpath)}{os.pathsep}{program.parent}")
-    if libraries := environment.get("LD_LIBRARY_PATH"):
-        monkeypatch.setenv("LD_LIBRARY_PATH", libraries)
+    for name, value in environment_with_mosquitto().items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("COVEY_TELEMETRY_BATCH_SECONDS", "1")
     monkeypatch.setenv("COVEY_SENSORS_INTERVAL_SECONDS", "1")
     made: list[Machine] = []

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from cryptography import x509
 
-from broker_conf.mosquitto.broker import find_mosquitto, free_port
+from broker_conf.mosquitto.broker import environment_with_mosquitto, free_port
 from covey.adapters.broker import fleet_ca, served_folder
 from covey.adapters.broker.examination import BrokerAccount, Examination
 from covey.adapters.broker.mosquitto_passwords import shared_enrolment
@@ -44,10 +44,8 @@ _KEY = StorageKey(bytes(32))
 @pytest.fixture(autouse=True)
 def mosquitto_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands find the mosquitto of the tests, as they find Debian's."""
-    program, environment = find_mosquitto()
-    monkeypatch.setenv("PATH", f"{environment.get('PATH', os.defpath)}{os.pathsep}{program.parent}")
-    if libraries := environment.get("LD_LIBRARY_PATH"):
-        monkeypatch.setenv("LD_LIBRARY_PATH", libraries)
+    for name, value in environment_with_mosquitto().items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
