@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from covey.adapters.mqtt.wire_meter import WireMeter
 from covey.app.loop import link_windows
 from covey.app.loop.link_costs import LinkCosts
 from covey.app.loop.link_windows import LinkWindows
@@ -44,11 +43,6 @@ def _never(*_arguments: object, **_named: object) -> int:
 METERED_MUTANTS = (
     Mutant("a budget is no bound for messages", {(Budget, "may_spend"): _yes}),
     Mutant("a budget is no bound for windows", {(LinkWindows, "_pays"): _yes, (LinkWindows, "_pays_urgently"): _yes}),
-    Mutant(
-        "a lost connection is replaced whatever is left",
-        {(WireMeter, "pays_for_connection"): property(_yes)},
-        first_seed=159,
-    ),
     Mutant("a power cut hides a connection", {(LinkCosts, "opens"): _nothing}, first_seed=3009),
     Mutant("what is under way costs nothing", {(LinkCosts, "_uncounted"): property(lambda _: 0)}),
     Mutant("a relay may have any number of deliveries under way", {(Budget, "deliveries"): property(lambda _: 100)}),
