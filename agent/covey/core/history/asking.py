@@ -95,7 +95,7 @@ class HistoryAsking:
         self._look_by(now.monotonic_us + ANNOUNCE_US)
 
     def ask_back(self, message: Message, asked: HistoryPull, now: Now) -> list[GroupSend]:
-        """Ask who has asked with tags for what it has said that it has, and this device has not (rule 3)."""
+        """Request the operations that a member's tagged request lists and this device lacks (rule 3)."""
         group_id = message.group_id
         if asked.tagged is None or asked.only:
             return []  # so nobody asks back who was asked back
