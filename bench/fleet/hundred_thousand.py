@@ -265,9 +265,9 @@ class _Broker:
     waiting: _Post = field(default_factory=dict)
     """For devices that it does not wake."""
     woken: set[str] = field(default_factory=set)
-    """Whom it has just woken."""
+    """Devices that it has just woken."""
     busy: set[str] = field(default_factory=set)
-    """Who has not had its answer."""
+    """Devices that still wait for an answer."""
 
     def take(self, group_id: GroupId, name: str, envelope: bytes, *, wakes: bool) -> None:
         """Have an envelope wait for a device."""
@@ -363,7 +363,7 @@ class _Network:
                 self._brokers[number].busy.difference_update(names.difference(busy))
                 self._brokers[number].busy.update(busy)
                 self._receive(sent)
-        assert not any(each.busy for each in self._brokers), "whoever is busy gets an answer"
+        assert not any(each.busy for each in self._brokers), "each device that waits for an answer gets one"
 
     def _process(self, group_id: GroupId) -> ProcessPoolExecutor:
         return self._brokers[self._of_group[group_id]].process
