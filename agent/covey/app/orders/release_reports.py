@@ -11,6 +11,8 @@
    and if the device is in another group of the release, a later wave gives it there.
 6. A release that has finished stays finished: silence counts only if it began before its last device had reported, or
    had its time, and `soak` had passed.
+7. Where only announcements are here and a group lacks its order, the first wave was given in that group, perhaps: no
+   other one is ready until its order comes, or until a person has this device announce the release there as well.
 """
 
 from __future__ import annotations
@@ -158,6 +160,19 @@ class GivenRelease:
 
     known: KnownPlan
     parts: list[ReleasePart]
+
+    @property
+    def missing(self) -> tuple[GroupId, ...]:
+        """The groups in which no operator's order of it is here."""
+        here = {each.group.group_id for each in self.parts}
+        return tuple(each for each in self.known.groups if each not in here)
+
+    @property
+    def lacks_first_wave(self) -> bool:
+        """Whether its first wave may have been given in a group whose order is not here (rule 7)."""
+        announced = announcing(self.known.id)
+        named = any(wave.order.selector != announced for part in self.parts for wave in part.waves)
+        return bool(self.missing) and not named
 
     @property
     def plan(self) -> RollOut:
@@ -491,14 +506,8 @@ def described(device: Device, given: GivenRelease, how: Fared | None = None) -> 
         others=len(others),
         said=tuple(_said(given.parts)),
         groups=tuple(each.hex() for each in given.known.groups),
-        missing=tuple(each.hex() for each in lacking(given)),
+        missing=tuple(each.hex() for each in given.missing),
     )
-
-
-def lacking(given: GivenRelease) -> tuple[GroupId, ...]:
-    """Return the groups of a release in which no operator's order of it is here."""
-    here = {each.group.group_id for each in given.parts}
-    return tuple(each for each in given.known.groups if each not in here)
 
 
 def _signers(given: GivenRelease) -> tuple[str, ...]:
@@ -537,7 +546,7 @@ def _state(given: GivenRelease, how: Fared, others: list[GroupDevice], is_soakin
         state = "stopped"
     elif given.state is ReleaseState.PAUSED:
         state = "paused"
-    elif how.is_open or is_soaking:
+    elif how.is_open or is_soaking or given.lacks_first_wave:
         state = "under way"
     elif given.plan.next_wave(len(given.devices()), others) is not None:
         state = "ready"

@@ -246,6 +246,23 @@ def test_the_phone_announces_a_release_where_that_is_missing(fleet: OperatedFlee
     assert set(_given(fleet, fleet.phone).values()) == {1}
 
 
+@pytest.mark.slow
+def test_the_phone_gives_no_first_wave_while_that_of_the_laptop_may_be_on_its_way(fleet: OperatedFleet) -> None:
+    assert fleet.phone is not None
+    with _operator(fleet, fleet.laptop) as laptop:
+        found = laptop.begin("1,100%")
+    has_first = next(each for each in fleet.groups if _wave(fleet, each))
+    fleet.carry([fleet.personal, *(each for each in fleet.groups if each != has_first)])
+    with _operator(fleet, fleet.phone) as phone:
+        assert phone.go_on(found.id).state == "under way"
+    assert not _given(fleet, fleet.phone)
+    assert f"covey release resume {found.id[:8]}" in fleet.phone.ok("release", "show", found.id)
+    fleet.carry([has_first])
+    ended = _end(fleet, fleet.phone, found.id)
+    assert (ended.state, len(ended.devices)) == ("finished", 12)
+    assert set(_given(fleet, fleet.phone).values()) == {1}
+
+
 def _wave_orders(fleet: OperatedFleet, group_id: GroupId) -> list[CommandOrder]:
     with fleet.open(fleet.laptop) as laptop:
         return _orders(laptop, group_id)
