@@ -11,8 +11,8 @@
    and if the device is in another group of the release, a later wave gives it there.
 6. A release that has finished stays finished: silence counts only if it began before its last device had reported, or
    had its time, and `soak` had passed.
-7. Where only announcements are here and a group lacks its order, the first wave was given in that group, perhaps: no
-   other one is ready until its order comes, or until a person has this device announce the release there as well.
+7. Where only announcements are here, the first wave was given in another group, perhaps: none is ready until its order
+   comes, or until the plan is here and a person has this device announce the release in all groups that lack it.
 """
 
 from __future__ import annotations
@@ -171,8 +171,8 @@ class GivenRelease:
     def lacks_first_wave(self) -> bool:
         """Whether its first wave may have been given in a group whose order is not here (rule 7)."""
         announced = announcing(self.known.id)
-        named = any(wave.order.selector != announced for part in self.parts for wave in part.waves)
-        return bool(self.missing) and not named
+        is_announced = all(wave.order.selector == announced for part in self.parts for wave in part.waves)
+        return is_announced and (self.known.kept is None or bool(self.missing))
 
     @property
     def plan(self) -> RollOut:

@@ -292,10 +292,11 @@ def _hint(found: Release) -> str:
             return f"to continue despite these failures: covey release resume {found.id[:8]} --accept-failures"
         case "paused":
             return f"to continue: covey release resume {found.id[:8]}"
-        case "under way" if found.missing and not found.devices:
+        case "under way" if not found.devices:
+            end = "resume" if found.missing else "abort"
             return (
                 "the order of its first wave has not come yet;"
-                f" if the device that gave it is lost: covey release resume {found.id[:8]}"
+                f" if the device that gave it is lost: covey release {end} {found.id[:8]}"
             )
     return ""
 

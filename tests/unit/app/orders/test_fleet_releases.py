@@ -252,11 +252,15 @@ def test_the_phone_gives_no_first_wave_while_that_of_the_laptop_may_be_on_its_wa
     with _operator(fleet, fleet.laptop) as laptop:
         found = laptop.begin("1,100%")
     has_first = next(each for each in fleet.groups if _wave(fleet, each))
-    fleet.carry([fleet.personal, *(each for each in fleet.groups if each != has_first)])
-    with _operator(fleet, fleet.phone) as phone:
-        assert phone.go_on(found.id).state == "under way"
-    assert not _given(fleet, fleet.phone)
-    assert f"covey release resume {found.id[:8]}" in fleet.phone.ok("release", "show", found.id)
+    for command, come in (
+        ("abort", [each for each in fleet.groups if each != has_first]),
+        ("resume", [fleet.personal]),
+    ):
+        fleet.carry(come)
+        with _operator(fleet, fleet.phone) as phone:
+            assert phone.go_on(found.id).state == "under way"
+        assert not _given(fleet, fleet.phone)
+        assert f"covey release {command} {found.id[:8]}" in fleet.phone.ok("release", "show", found.id)
     fleet.carry([has_first])
     ended = _end(fleet, fleet.phone, found.id)
     assert (ended.state, len(ended.devices)) == ("finished", 12)
