@@ -24,12 +24,16 @@ _SECRETS = 16
 
 @dataclass(frozen=True, slots=True)
 class GroupSend:
-    """A message about a group that is to be queued in the same transaction."""
+    """A message about a group that is to be queued in the same transaction.
+
+    Without a lifetime it waits until it is acknowledged or withdrawn.
+    """
 
     recipient: DeviceKey
     type: MessageType
     group_id: GroupId
     body: bytes = field(repr=False)
+    lifetime_us: int | None = None
 
 
 class Departed(NamedTuple):

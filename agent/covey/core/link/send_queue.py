@@ -248,7 +248,7 @@ class SendQueue:
                 if read_message(raw, verify=False).type in _OF_MEMBERS:
                     self.remove(recipient, place)
         for each in sends:
-            self.queue(each.recipient, each.type, each.group_id, each.body, now)
+            self.queue(each.recipient, each.type, each.group_id, each.body, now, lifetime_us=each.lifetime_us)
 
     def _limit_results(self, recipient: DeviceKey, group_id: GroupId) -> None:
         """Let results of a group that this device is out of expire: their recipient may have left it as well."""

@@ -8,9 +8,10 @@ A device may have been added again, have acknowledged that, and have lost it wit
 the others lack, from an incarnation of the issuer that is lost. The members list it, and it accepts nothing from them.
 So if a member, by the last manifest held, sends something in the group, this device asks it for the manifests since
 then, and gives it those held here: then both know the same. A member that does not list this device ignores it. One
-member is asked every `PULL_US_MAX`, and has an address for `VISIT_US`, as a visitor has. A member that shares another
-group is not asked, because what it never accepts would wait for it forever: it learns the heads of the groups here, and
-sends what is missing (`heads.py`, rule 7).
+member is asked every `PULL_US_MAX`, and has an address for `VISIT_US`, as a visitor has. What it is sent waits no
+longer than that, also if the two share a group since, or if the notice of an earlier parting gives it an address for
+longer. A member that shares another group is not asked, because it may never accept that: it learns the heads of the
+groups here, and sends what is missing (`heads.py`, rule 7).
 
 Conversely, a device may have been added again by a lost incarnation of a member, and no other member knows. Members
 accept from it only reports about its groups, and answer those with its removal (`former_members.py`).
@@ -28,6 +29,7 @@ from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.core.wire.message import Message, MessageType
 from covey.limits.group import BUNDLE_MANIFESTS, PULL_US_MAX
+from covey.limits.pairing import VISIT_US
 
 if TYPE_CHECKING:
     from covey.core.records.groups import GroupRecords
@@ -59,7 +61,7 @@ class AskingBack:
         sends = [(MessageType.GROUP_PULL, pull_to_wire(trust.root.version))]
         if held:
             sends.append((MessageType.GROUP_MANIFEST, Bundle(held).to_wire()))
-        return [GroupSend(message.author, kind, group.group_id, body) for kind, body in sends]
+        return [GroupSend(message.author, kind, group.group_id, body, VISIT_US) for kind, body in sends]
 
     def answer(self, message: Message, now: Now) -> list[GroupSend]:
         """Return what a GROUP_MANIFEST gives rise to that was taken, and that ends with a removal of this device."""

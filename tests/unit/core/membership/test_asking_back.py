@@ -81,6 +81,55 @@ def test_a_removed_device_asks_seldom(make: Make) -> None:
     assert list(ben.store.outbox.recipients()) == []
 
 
+def test_what_a_removed_device_asks_expires_where_it_also_notifies_the_member(make: Make) -> None:
+    """The notice gives the member an address for a month."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    first, second = found(ann, ben, cid), found(ann, ben, cid)
+    carry(ann, ben, cid)
+    cid.blob(first, b"late")
+    late = [each for each in cid.sends() if each.topic.endswith(inbox_name(ben.key))]
+    _remove_in_vain(ann, ben, first)
+    carry(ann, ben, cid)
+    _remove_in_vain(ann, cid, second)
+    for each in ann.sends():
+        (cid if each.topic.endswith(inbox_name(cid.key)) else ben).receive(each.envelope)
+    for each in late:
+        ben.receive(each.envelope)
+    assert _waiting(ben, cid) == [MessageType.GROUP_PULL, MessageType.GROUP_MANIFEST]
+    _pass_an_hour(ann, ben, cid)
+    assert list(ben.store.outbox.recipients()) == []
+
+
+def test_what_a_removed_device_asks_expires_where_it_shares_a_group_since(make: Make) -> None:
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    group_id = found(ann, ben, cid)
+    carry(ann, ben, cid)
+    cid.blob(group_id, b"late")
+    late = [each for each in cid.sends() if each.topic.endswith(inbox_name(ben.key))]
+    _remove_in_vain(ann, ben, group_id)
+    carry(ann, ben, cid)
+    for each in late:
+        ben.receive(each.envelope)
+    assert _waiting(ben, cid) == [MessageType.GROUP_PULL, MessageType.GROUP_MANIFEST]
+    ben.sends()  # it is lost
+    found(cid, ben)
+    _pass_an_hour(ann, ben, cid)
+    assert list(ben.store.outbox.recipients()) == []
+
+
+def _waiting(device: Device, recipient: Device) -> list[MessageType]:
+    return [read_message(raw, verify=False).type for _, raw in device.store.outbox.control_messages(recipient.key)]
+
+
+def _pass_an_hour(*devices: Device) -> None:
+    for _ in range(12):
+        carry(*devices)
+        for device in devices:
+            device.wait(300)
+            device.maintain()
+    carry(*devices)
+
+
 @pytest.mark.slow
 def test_a_device_readmitted_by_a_lost_life_proves_it_to_members_that_report_its_removal(make: Make) -> None:
     """Its inviter was restored, nobody else had heard of it, and members who know of the removal hear nothing of it."""
