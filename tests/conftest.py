@@ -12,7 +12,7 @@ tests and of the simulation.
 4. Hypothesis and the simulation try fewer examples.
 
 `./dev prove` runs the tests of the tests, which `tests/proof.py` describes. `./dev test` leaves them out. With
-`--sixth N` it runs a sixth of them: CI takes the next sixth for each commit.
+`--eighth N` it runs an eighth of them: CI takes the next eighth for each commit.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ settings.register_profile("search", settings.get_profile("same"), derandomize=Fa
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     parser.addoption("--quick", action="store_true", help="no processes, no Spark, few examples: seconds")
-    parser.addoption("--sixth", type=int, metavar="N", help="of all tests, those of the sixth N, by their names")
+    parser.addoption("--eighth", type=int, metavar="N", help="of all tests, those of the eighth N, by their names")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -102,13 +102,13 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out of the quick suite what is marked, and of a sixth what is not in it."""
-    sixth = config.getoption("--sixth")
+    """Leave out of the quick suite what is marked, and of an eighth what is not in it."""
+    eighth = config.getoption("--eighth")
 
     def wanted(item: pytest.Item) -> bool:
         if config.getoption("--quick") and not _is_quick(item):
             return False
-        return sixth is None or zlib.crc32(item.nodeid.encode()) % 6 == sixth % 6
+        return eighth is None or zlib.crc32(item.nodeid.encode()) % 8 == eighth % 8
 
     config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
     items[:] = filter(wanted, items)

@@ -2,7 +2,7 @@
 
 They say nothing new of the product, or need what is too large for each run (Home Assistant, an image of another
 architecture, a second kind of cluster), so `./dev test` leaves them out; `./dev prove` runs them, with further examples
-of tests of the product (`tests/examples.py`). CI runs a sixth of them for each change.
+of tests of the product (`tests/examples.py`). CI runs an eighth of them for each change.
 
 1. They are marked `proof`.
 2. What makes a mistake, or starts a benchmark, a model or what is too large, calls `begins`. A test that does so
