@@ -155,9 +155,12 @@ def _chosen(
     named = source.members if selector is None else selected(source, read_selector(selector, source.members))
     obeying = obeyers(device.store.operations.nodes(source.group_id)).bits.keys()
     operators = operator_keys(device, source)
+    departing = {each.device for move in known_moves(device, [target]) for each in move.devices if each.is_open}
     moving, staying = [], []
     for each in named:
         why = _objection(each, device.node.identity.signing_public, operators, obeying)
+        if not why and each.keys.signing_public.hex() in departing:
+            why = "it is still moving out of the new group"
         if not why and has_yet_to_leave(device.store, target, each.keys.signing_public):
             why = "it has yet to say that it has left the new group"
         if why:
@@ -341,9 +344,10 @@ def moving_devices(
             before = None
         heads = said[key].heads if key in said else ()
         let_in = 0 if after is None else after.since  # what it said there before that, it said in an earlier stay
-        is_in = speaking.get(key, -1) >= let_in or (
+        has_spoken = speaking.get(key, -1) >= let_in or (
             there is not None and any(head.group_id == there.group_id and head.version >= let_in for head in heads)
         )
+        is_in = has_spoken and (after is not None or before is None)  # one that moved on was there
         result = results[key].result if key in results else None
         state, why = _state(result, is_in=is_in, is_listed=before is not None)
         refuses = result is not None and result.state in _NEVER_MOVED and result.code != WITHDRAWN

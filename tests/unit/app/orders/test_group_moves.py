@@ -305,6 +305,35 @@ def test_a_device_that_still_says_it_is_in_the_new_group_is_left_out(site: Site)
     assert (staying["label"], staying["why"]) == ("device-0", "it has yet to say that it has left the new group")
 
 
+def test_a_device_that_still_moves_out_of_the_new_group_is_left_out(site: Site) -> None:
+    """The removal that completes the first move would take it out of the group that it returns to."""
+    site.split("device-0")
+    first, back = site.devices[site.old][0], site.devices[site.new][0]
+    with site.open(site.laptop) as opened:
+        site.say(opened, site.new, identity("0 0"), Obeying())
+    where = ("--group", site.new.hex(), "--into", site.old.hex(), "--yes", "--for", f"{first.hex()},{back.hex()}")
+    found = site.laptop.json("group", "split", *where)
+    assert len(found["devices"]) == 1
+    [staying] = found["staying"]
+    assert (staying["device"], staying["why"]) == (first.hex(), "it is still moving out of the new group")
+
+
+def test_a_device_that_was_taken_out_of_the_new_group_waits(site: Site) -> None:
+    """Its last report names the group still; a person may continue the move, which adds it again."""
+    order = site.split("device-0")["id"]
+    first = site.devices[site.old][0]
+    with site.open(site.laptop) as opened, opened.store.transaction():
+        version = opened.node.groups.group(site.new).version
+        report = HeadsReport(False, (GroupHead(site.new, version, bytes(16)),))
+        opened.store.heads.note(first, GroupId(bytes(32)), report.to_wire(), opened.now().wall_us)
+    assert site.states() == {"device-0": "delivering"}
+    site.laptop.ok("group", "remove", first.hex(), "--group", site.new.hex(), "--yes")
+    assert site.states() == {"device-0": "waiting"}
+    site.laptop.ok("group", "moves", "--continue", order[:8])
+    with site.open(site.laptop) as opened:
+        assert opened.node.groups.group(site.new).member(first) is not None
+
+
 @pytest.mark.slow
 def test_where_several_operators_must_sign_nothing_moves_before_they_have(tmp_path: Path) -> None:
     site = Site(tmp_path, threshold=2)
