@@ -360,13 +360,12 @@ class OrderedActions:
 
     def _queue(self, node: Node, record: CommandRecord, now: Now) -> None:
         group_id = record.command.group_id
-        operators = self._operators.get(group_id, frozenset())
         for each in node.groups.joined():
             if each.group_id == group_id:
-                node.results.queue(each, record, operators, now)
+                node.results.queue(each, record, self._operators.get(group_id, frozenset()), now)
         for each in node.groups.removed_from():
             if each.group_id == group_id:
-                hearing = hearers(each, record.command.author, operators)
+                hearing = hearers(each, record.command.author, self._commands.operators(node, each))
                 shared = [key for key in hearing if not node.groups.shares_nothing_with(key)]
                 node.results.queue_of_former_member(each, record, shared, now)
 

@@ -77,6 +77,10 @@ class PinnedCommands:
                     found.append(OrderedGroup(group, member, commands))
         return found
 
+    def operators(self, node: Node, group: GroupManifest) -> frozenset[DeviceKey]:
+        """Return the operators of a group, also of one that this device is out of."""
+        return frozenset(self._orders.of(node, group).operators)
+
     def incarnation(self) -> Incarnation:
         """Return the present one: records of an earlier one may not be all."""
         return self._store.incarnations.present()

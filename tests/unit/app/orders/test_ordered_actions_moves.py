@@ -521,7 +521,9 @@ def test_a_device_leaves_after_its_orders_in_the_old_group_have_ended(site: Site
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_an_order_that_ends_after_its_device_has_left_is_reported(site: Site, *, restarts: bool) -> None:
+    zoe = _second_operator(site, in_both=True)
     site.list_ben()
+    site.carry()
     site.move()
     site.turn(3)
     order = site.order()
@@ -535,11 +537,12 @@ def test_an_order_that_ends_after_its_device_has_left_is_reported(site: Site, *,
         site.machine.turn()
     else:
         site.machine.become()
-    for _ in range(2):
+    for _ in range(4):
         site.carry()
         for device in site.all:
             device.wait(301)
-    assert _results(site.ann, site, order) == ["UNKNOWN" if restarts else "DONE"]
+    said = ["UNKNOWN" if restarts else "DONE"]
+    assert [_results(each, site, order) for each in (site.ann, zoe)] == [said, said]
 
 
 def test_a_result_for_a_device_outside_the_new_group_is_delivered_before_the_device_leaves(site: Site) -> None:
