@@ -54,6 +54,7 @@ from covey.limits.group import (
 )
 from covey.limits.heads import PACED
 from covey.limits.key import LOST_KEY_PAUSE_US, LOST_KEY_US
+from covey.limits.pairing import VISIT_US
 
 if TYPE_CHECKING:
     from covey.core.membership.gathering import Gathering
@@ -130,10 +131,12 @@ class GroupMaintenance:
             return []
         self._answered.setdefault(asker, []).append(now.monotonic_us)
         self._note_end(asker, manifests)
-        inside = message.group_id in {group.group_id for group in groups.joined()}
+        inside = groups.is_in(message.group_id)
         secret = groups.secret(message.group_id) if inside else None
         bundle = Bundle(manifests, (secret,) if secret is not None else ())
-        return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, bundle.to_wire())]
+        # Whoever learns from others first that this device is out of the group takes nothing of it any more.
+        lifetime_us = None if inside else VISIT_US
+        return [GroupSend(message.author, MessageType.GROUP_MANIFEST, message.group_id, bundle.to_wire(), lifetime_us)]
 
     def refuse_join(self, message: Message) -> list[GroupSend]:
         """Tell a member that asks by an invite which is none; not who takes nothing of what is told it."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from covey.core.group.manifest import GroupManifest, read_manifest
-from covey.core.group.messages import Bundle
+from covey.core.group.messages import Bundle, GroupSend, pull_to_wire
 from covey.core.ids import GroupId, inbox_name
 from covey.core.wire.message import MessageType, read_message
 from tests.fleet import Device, Make, admit, carry, found
@@ -96,6 +96,32 @@ def test_what_a_removed_device_asks_expires_where_it_also_notifies_the_member(ma
     for each in late:
         ben.receive(each.envelope)
     assert _waiting(ben, cid) == [MessageType.GROUP_PULL, MessageType.GROUP_MANIFEST]
+    _pass_an_hour(ann, ben, cid)
+    assert list(ben.store.outbox.recipients()) == []
+
+
+def test_what_a_removed_device_answers_expires_where_it_also_notifies_the_member(make: Make) -> None:
+    """The member asked while it listed the device, and takes nothing of it any more."""
+    ann, ben, cid = make("ann"), make("ben"), make("cid")
+    first, second = found(ann, ben, cid), found(ann, ben, cid)
+    carry(ann, ben, cid)
+    with cid.store.transaction():
+        ask = GroupSend(ben.key, MessageType.GROUP_PULL, first, pull_to_wire(1))
+        cid.node.actions.queue_sends([ask], cid.now)
+    late = [each for each in cid.sends() if each.topic.endswith(inbox_name(ben.key))]
+    _remove_in_vain(ann, ben, first)
+    _remove_in_vain(ann, cid, second)
+    to_cid = []
+    for each in ann.sends():
+        if each.topic.endswith(inbox_name(cid.key)):
+            to_cid.append(each)
+        else:
+            ben.receive(each.envelope)
+    for each in late:
+        ben.receive(each.envelope)
+    for each in to_cid:
+        cid.receive(each.envelope)
+    assert _waiting(ben, cid) == [MessageType.GROUP_MANIFEST]
     _pass_an_hour(ann, ben, cid)
     assert list(ben.store.outbox.recipients()) == []
 
