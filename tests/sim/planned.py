@@ -6,7 +6,8 @@ devices really did. It checks:
 
 1. A plan's order is obeyed by every device that it is for, also if that device moves to another group later; by nobody
    twice, and by nobody whom the hostile member alone orders anything. A device that was moving when the order was given
-   obeys it at most once, and is shown as one that did if it did, and not otherwise.
+   obeys it at most once, and is shown as one that did if it did, and not otherwise. So does one that was moved by an
+   operator's device which did not hold the order: the device may be out of the group before it hears of the order.
 2. A release is installed at most once on each device. A further wave begins only if, of each earlier wave that its
    operator knows of, no more devices than the bound are on another version. A release that no device can bear is on no
    device of a second wave, and none stays on it.
@@ -357,11 +358,20 @@ class PlannedWorld:
             self._moving |= moves  # whatever the power leaves of it
             for each in self.rolled:
                 each.moving |= moves
+            for number in self.ordered.keys() - self._numbers_held(opened, source):
+                missing = self.ordered[number].must & moves
+                self.ordered[number].must -= missing
+                self.ordered[number].may |= missing
             order_move(opened, opened.node.groups.group(source), opened.node.groups.group(target), selector)
 
         self.accepted += self._does(
             own, f"move {sorted(moves)} from {self.groups.index(source)} to {self.groups.index(target)}", give
         )
+
+    def _numbers_held(self, opened: Any, group: GroupId) -> set[int | None]:
+        """Return the numbers of the orders that an own device holds in a group."""
+        found = plans(opened, shared_groups(opened)).values()
+        return {_number_of(each) for each in found if any(given.group_id == group for given, _ in each.orders)}
 
     def _look_after(self) -> None:
         """Have the operator's first living device look at everything, as its agent and its person do."""
