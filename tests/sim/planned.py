@@ -48,7 +48,7 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import read_operation
 from covey.core.history.orders import CommandOrder, OperatorChange
 from covey.core.history.releases import ReleaseChange, ReleaseState
-from covey.core.ids import DeviceKey, Place
+from covey.core.ids import DeviceKey, GroupId, Place
 from covey.core.orders.selector import EVERYBODY
 from covey.core.wire.message import read_message
 from covey.core.wire.topics import inbox_topic

@@ -337,6 +337,7 @@ def moving_devices(
     version = source.version if raw is None else read_manifest(raw, verify=False).version
     said, seen = device.store.heads.all(), device.store.presence.last_seen()
     speaking = {} if there is None else _obeying_since(device, there)
+    others = [each for each in device.node.groups.joined() if each.group_id != source.group_id]
     found = []
     for key in body.selector.devices:
         before, after = source.member(key), None if there is None else there.member(key)
@@ -349,7 +350,8 @@ def moving_devices(
         )
         is_in = has_spoken and (after is not None or before is None)  # one that moved on was there
         result = results[key].result if key in results else None
-        state, why = _state(result, is_in=is_in, is_listed=before is not None)
+        is_lost = there is not None and not any(each.member(key) for each in others)
+        state, why = _state(result, is_in=is_in, is_listed=before is not None, is_lost=is_lost)
         refuses = result is not None and result.state in _NEVER_MOVED and result.code != WITHDRAWN
         label = next((each.label for each in (after, before) if each is not None), "")
         found.append(
@@ -376,10 +378,15 @@ def _obeying_since(device: Device, group: GroupManifest) -> dict[DeviceKey, int]
     return found
 
 
-def _state(result: OrderResult | None, *, is_in: bool, is_listed: bool) -> tuple[str, str]:
-    """Return the state of a device, and why it does not move; `is_listed`: in the old group, since before the order."""
+def _state(result: OrderResult | None, *, is_in: bool, is_listed: bool, is_lost: bool) -> tuple[str, str]:
+    """Return the state of a device, and why it does not move.
+
+    `is_listed`: in the old group, since before the order; `is_lost`: no other group has it, so it must not leave.
+    """
     if result is not None and not (result.state is CommandState.DONE and result.exit == 0):
         return "failed", result.why or result.code
+    if result is not None and is_listed and is_lost:
+        return "failed", "it was removed from the new group after it had moved"
     if result is not None:
         return ("leaving" if is_listed else "moved"), ""
     if not is_listed:

@@ -312,16 +312,21 @@ def telemetry_group(
 ) -> Callable[[Node], GroupId]:
     """Return the rule that picks the group telemetry goes to: the configured one, or the first with a collector.
 
-    `moved` returns by group to which other one operators have moved this device, and its readings.
+    `moved` returns by group to which other one operators have moved this device, and its readings: they stay where the
+    device is if that group has removed it again.
     """
+
+    def follow(node: Node, group_id: GroupId) -> GroupId:
+        last = followed(group_id, moved())
+        return last if node.groups.is_in(last) else group_id
 
     def pick(node: Node) -> GroupId:
         if configured is not None:
-            return followed(configured, moved())
+            return follow(node, configured)
         groups = [manifest.group_id for manifest in node.groups.joined()]
         for joined in groups:
             if node.groups.collector_of(joined) is not None:
-                return followed(joined, moved())
+                return follow(node, joined)
         if groups:
             raise LocalError(
                 "no group of this device has a collector", hint="invite one: covey invite --capability collector"

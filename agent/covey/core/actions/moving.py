@@ -151,9 +151,14 @@ class Moving:
                 ended += self._join(each, groups, actions, obeyed, label, now)
             elif each.phase is MovePhase.DRAINING:
                 ended += self._drain(each, groups, obeyed, now)
-            elif groups.is_in(each.source) and now.wall_us - each.since_us >= _rest_us(groups.group(each.source)):
+            elif listed is not None and self._may_leave(each, groups, now):
                 actions.leave(each.source, now)
         return ended
+
+    def _may_leave(self, move: GroupMove, groups: Groups, now: Now) -> bool:
+        """Say whether a device that has moved leaves the old group by itself (rule 6)."""
+        is_due = now.wall_us - move.since_us >= _rest_us(groups.group(move.source))
+        return is_due and len(groups.joined()) > 1
 
     def _has_returned(self, move: GroupMove, since: int) -> bool:
         """Say whether a version of the old group let this device in again after it had moved (rule 8)."""

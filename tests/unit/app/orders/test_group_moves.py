@@ -334,6 +334,19 @@ def test_a_device_that_was_taken_out_of_the_new_group_waits(site: Site) -> None:
         assert opened.node.groups.group(site.new).member(first) is not None
 
 
+def test_a_device_that_the_new_group_removed_again_stays_in_the_old_one(site: Site) -> None:
+    """Else it would be in none: so it is if two operators' devices changed the new group at once, and a removal won."""
+    order = site.split("device-0")["id"]
+    first = site.devices[site.old][0]
+    site.laptop.ok("group", "remove", first.hex(), "--group", site.new.hex(), "--yes")
+    site.results(order, [first], CommandState.DONE)
+    [move] = site.laptop.json("group", "moves")
+    [shown] = move["devices"]
+    assert (shown["state"], shown["why"]) == ("failed", "it was removed from the new group after it had moved")
+    site.look()
+    assert "device-0" in site.members(site.old)
+
+
 @pytest.mark.slow
 def test_where_several_operators_must_sign_nothing_moves_before_they_have(tmp_path: Path) -> None:
     site = Site(tmp_path, threshold=2)

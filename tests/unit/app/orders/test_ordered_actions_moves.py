@@ -430,6 +430,20 @@ def test_a_device_that_nobody_removes_leaves_the_old_group_by_itself(site: Site)
     assert site.readings_go_to(site.group_id) == site.target
 
 
+def test_a_device_that_the_new_group_removed_again_does_not_leave_the_old_one(site: Site) -> None:
+    site.list_ben()
+    site.move()
+    site.turn(3)
+    with site.ann.store.transaction():
+        gone = site.ben.key
+        site.ann.node.actions.change(site.target, lambda draft, new: draft.removing(gone, new), site.ann.now)
+    site.carry()
+    assert (site.is_in(site.group_id), site.is_in()) == (True, False)
+    assert site.readings_go_to() == site.readings_go_to(site.group_id) == site.group_id
+    site.machine.turn(MOVED_LEAVES_US / 1e6 + 3_600)
+    assert site.is_in(site.group_id)
+
+
 def test_a_device_can_go_back(site: Site) -> None:
     site.list_ben()
     site.move()
