@@ -11,7 +11,8 @@ devices really did. It checks:
 2. A release is installed at most once on each device. A further wave begins only if, of each earlier wave that its
    operator knows of, no more devices than the bound are on another version. A release that no device can bear is on no
    device of a second wave, and none stays on it.
-3. A roll-out that has finished stays finished, also if all its devices go silent later.
+3. A roll-out that has finished, by an operator's device that knows of it in all of its groups, stays finished, also if
+   all its devices go silent later.
 4. No device is ever in none of the groups. Once the moves have ended each is in one group, all members agree who is in
    it, and nobody is in a group of the hostile member.
 """
@@ -66,6 +67,8 @@ _ROUNDS = 2
 """How often messages go there and back in one step of the settling."""
 _SETTLE = (*(20.0,) * 30, *(400.0,) * 60)
 """Seconds of each step in which nothing fails any more: invitations are asked for once an hour."""
+_LOST_AFTER = 10
+"""Steps of the settling after which an operator takes a release's first wave for lost with the device that had it."""
 _SILENT_S = 86_400.0
 _STOP_PERCENT = 30
 _PATIENCE_US = 300_000_000
@@ -126,10 +129,11 @@ class _Ordered:
 
 @dataclass(slots=True)
 class _Rolled:
-    """A release: its version, the gateways that were moving during it, and where it was seen to be finished."""
+    """A release: its version, its groups, the gateways that were moving in it, and where it was seen to be finished."""
 
     id: str
     version: str
+    groups: frozenset[str]
     moving: set[str]
     finished: set[str] = field(default_factory=set)
 
@@ -274,6 +278,9 @@ class PlannedWorld:
             records = gateway.store.commands
             if records.waiting() or records.begun() or gateway.store.installations.all():
                 yield f"{gateway.name} is busy"
+            joined = {each.group_id for each in gateway.node.groups.joined()} & set(self.groups)
+            if any(records.obeyed_since(each) is None for each in joined):
+                yield f"{gateway.name} does not obey yet where it was let in again"
         opened = self.living[0].opened
         for move in known_moves(opened, shared_groups(opened)):
             if any(each.is_open for each in move.devices):
@@ -338,7 +345,7 @@ class PlannedWorld:
             )
             parts = [PlannedPart(group, each, sealed(opened, group, version)) for group, each in planned]
             found = begin(opened, scope, INSTALLER, parts, "all")
-            self.rolled.append(_Rolled(found.id, version, set(self._moving)))
+            self.rolled.append(_Rolled(found.id, version, frozenset(found.groups), set(self._moving)))
 
         self.accepted += self._does(own, f"release {version}", give)
 
@@ -386,9 +393,10 @@ class PlannedWorld:
         before = self._standing(own, rolled)
         if before is None:
             return
-        if before.state == "finished":
-            rolled.finished.add(own.name)
-        if before.state == "stopped" and before.said and self._is_settling:
+        if before.state == "finished" and rolled.groups <= {*before.groups} - {*before.missing}:
+            rolled.finished.add(own.name)  # else it goes on when a further group's order comes
+        is_lost = before.state == "under way" and not before.devices and self._step > _STEPS + _LOST_AFTER
+        if is_lost or (before.state == "stopped" and before.said and self._is_settling):
             scope = Scope(administered(own.opened), fleet=True)
             self._does(own, f"abort {rolled.version}", lambda opened: abort(opened, scope, rolled.id))
             return
