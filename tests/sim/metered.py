@@ -607,7 +607,7 @@ class MeteredDevice(Device):
         windows, found = self._runtime.node.state.windows, []
         for recipient in self.store.outbox.recipients():
             for lane in lanes or (Lane.CONTROL, Lane.ALARM):
-                link = windows._by_lane[lane].get((recipient, lane))
+                link = windows._link(recipient, lane)
                 if link is not None and (link.retries or _is_full(link)):
                     continue  # it waits for an answer, not for what goes meanwhile
                 for place, raw in self.store.outbox.queued(recipient, Place(0), 8, 100_000, lane=lane):

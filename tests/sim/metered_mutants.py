@@ -32,8 +32,8 @@ def _no(*_arguments: object, **_named: object) -> bool:
 
 
 def _readings_first(windows: Windows, wanted: Callable[[DeviceKey], bool] = lambda _: True) -> Iterator[SendLink]:
-    for links in (windows._others, windows._live, windows._alarms, windows._control):
-        yield from windows._busy([link for link in links.values() if wanted(link.recipient)])
+    for turns in reversed(windows._served_in_order):
+        yield from windows._busy([link for link in turns.links.values() if wanted(link.recipient)])
 
 
 def _never(*_arguments: object, **_named: object) -> int:

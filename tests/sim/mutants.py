@@ -300,7 +300,9 @@ def _eldest_attacker(counting: Any, stuck: Sequence[Step]) -> Step:
 
 
 def _one_window(windows: Windows, recipient: DeviceKey) -> None:
-    windows._others.setdefault((recipient, Lane.BULK), SendLink(recipient)).queue_grew()
+    links = windows._by_lane[Lane.BULK].links
+    links.setdefault((recipient, Lane.BULK), SendLink(recipient)).queue_grew()
+    windows._roused(windows._of(recipient))
 
 
 def _control_or_not(outbox: Outbox, recipient: DeviceKey, after: Place, limit: int, size: int, **_lane: Any) -> Any:

@@ -233,6 +233,8 @@ class SendLink:
         self._connected_at_us = 0
         self._sent_at_us = 0
         self.retries = 0
+        self.turn = 0
+        """Its place among those that are served in turn."""
 
     @property
     def exhausted(self) -> bool:
@@ -421,9 +423,13 @@ class SendLink:
         """Return when `handle_deadline` wants to be called, in microseconds of the caller's clock."""
         return self._deadline_us
 
+    def is_due(self, now_us: int) -> bool:
+        """Say whether a retry is."""
+        return self._deadline_us is not None and now_us >= self._deadline_us
+
     def handle_deadline(self, now_us: int, jitter: Jitter, longest_us: int = RETRY_US_MAX) -> None:
         """Begin a retry if it is due; the one after it is, after the longest wait at the latest (rule 3)."""
-        if self._deadline_us is None or now_us < self._deadline_us:
+        if not self.is_due(now_us):
             return
         for entry in self._window.values():
             entry.follow(Event.RETRY, _WAITING)

@@ -67,6 +67,8 @@ class Sender:
     def _of(self, link: SendLink, now: Now, at_most: int | None = None) -> Iterator[Outgoing]:
         self._fill(link)
         entries = list(link.messages_to_send(at_most))
+        if not entries and at_most is None and link.wanted() is None:
+            self._windows.settled(link)
         address = self._sealer.address(link.recipient) if entries else None
         if address is not None:
             for entry in entries:

@@ -66,6 +66,29 @@ def pair(tmp_path: Path) -> tuple[Device, Device]:
     return gateway, collector
 
 
+def test_a_window_that_waits_for_an_answer_is_not_looked_at_until_something_happens_to_it(tmp_path: Path) -> None:
+    ann, ben = Device("ann", tmp_path), Device("ben", tmp_path)
+    group_id = found(ann, ben)
+    carry(ann, ben)
+    ann.sends()
+    windows = ann.node.state.windows
+    assert list(windows.serving()) == []
+    ann.blob(group_id, b"more")
+    assert {link.recipient for link in windows.serving()} == {ben.key}
+    [lost] = ann.sends()
+    ann.sends()
+    assert list(windows.serving()) == []
+    ann.wait(60)
+    ann.maintain()
+    [retried] = ann.sends()
+    assert retried.entry == lost.entry
+    ann.sends()
+    assert list(windows.serving()) == []
+    ann.node.connection_lost()
+    ann.node.connected(ann.now)
+    assert {link.recipient for link in windows.serving()} == {ben.key}
+
+
 def _lanes(taken: list[Outgoing]) -> set[Lane]:
     return {outgoing.entry.lane for outgoing in taken if outgoing.entry is not None}
 
