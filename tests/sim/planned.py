@@ -163,7 +163,7 @@ class PlannedWorld:
         """Moves that the phone was told to end, once each."""
         self._moving: set[str] = set()
         """Gateways of which a move was ordered that has not been seen to end."""
-        self._step = self._number = self.accepted = 0
+        self._step = self._number = self._versions = self.accepted = 0
         self._is_settling = False
         self.loss = plan.loss
         with self.eve.store.transaction():
@@ -289,6 +289,12 @@ class PlannedWorld:
             state = self._standing(self.living[0], each)
             if state is not None and state.state in {"under way", "ready"}:
                 yield f"release of {each.version}: {state.state}"
+        for plan in plans(opened, shared_groups(opened)).values():
+            for group, operation in plan.orders:
+                for gateway in self.gateways.values():
+                    is_in = gateway.node.groups.is_in(group.group_id)
+                    if is_in and gateway.store.operations.raw(group.group_id, operation.id) is None:
+                        yield f"{gateway.name} lacks an order of {plan.name[:8]}"
 
     # -- what the operator does ---------------------------------------------------------------------------------------
 
@@ -334,7 +340,8 @@ class PlannedWorld:
     def _release(self) -> None:
         """Begin a release; of one whose power goes at that moment the phone does not know more either."""
         own = self.living[0]
-        version = f"{self.chance.choice(('good', 'good', 'bad', 'deaf'))} {len(self.rolled) + 1}"
+        self._versions += 1  # also if the power goes: the release may have been stored
+        version = f"{self.chance.choice(('good', 'good', 'bad', 'deaf'))} {self._versions}"
         seen_within_us = self.chance.choice((None, 0))
 
         def give(opened: Any) -> None:
