@@ -12,7 +12,8 @@ devices really did. It checks:
    operator knows of, no more devices than the bound are on another version. A release that no device can bear is on no
    device of a second wave, and none stays on it.
 3. A roll-out that has finished, by an operator's device that knows of it in all of its groups, stays finished, also if
-   all its devices go silent later.
+   all its devices go silent later. A device that obeys only later, as it was between two groups, is one more to give
+   it to.
 4. No device is ever in none of the groups. Once the moves have ended each is in one group, all members agree who is in
    it, and nobody is in a group of the hostile member.
 """
@@ -400,8 +401,9 @@ class PlannedWorld:
         before = self._standing(own, rolled)
         if before is None:
             return
-        if before.state == "finished" and rolled.groups <= {*before.groups} - {*before.missing}:
-            rolled.finished.add(own.name)  # else it goes on when a further group's order comes
+        is_known = rolled.groups <= {*before.groups} - {*before.missing}
+        if before.state == "finished" and is_known and not self._moving:
+            rolled.finished.add(own.name)  # else it goes on when a further group's order comes, or a device obeys again
         is_lost = before.state == "under way" and not before.devices and self._step > _STEPS + _LOST_AFTER
         if is_lost or (before.state == "stopped" and before.said and self._is_settling):
             scope = Scope(administered(own.opened), fleet=True)
