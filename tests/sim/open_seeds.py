@@ -8,10 +8,6 @@ from __future__ import annotations
 OPEN_SEEDS: dict[str, dict[int, str]] = {
     "": {},
     "metered": {},
-    "planned": {
-        # the phone aborts the release in the groups of which it has an announcement; that of a third group comes later,
-        # and the release goes on there, though no device has tried it
-        20489: "a wave follows wave 1 of bad 2",
-    },
+    "planned": {},
 }
 """Each with how its violation begins, by the kind of its world (`many.RUNS`)."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from covey.app.content.offering import offer_sealed
 from covey.app.history.writing import all_or_nothing, write_together
 from covey.app.orders.commands import release_targets
-from covey.app.orders.fleet import Scope, give_plan
+from covey.app.orders.fleet import Scope, commanded, give_plan
 from covey.app.orders.operators import check_operator
 from covey.app.orders.release_reports import (
     Release,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from covey.app.content.offering import SealedFile
     from covey.app.device.device import Device
-    from covey.app.orders.release_reports import GivenRelease, ReleasePart
+    from covey.app.orders.release_reports import GivenRelease
     from covey.core.group.manifest import GroupManifest
     from covey.core.ids import DeviceKey, GroupId
 
@@ -173,7 +173,7 @@ def go_on(device: Device, groups: Sequence[GroupManifest], name: str) -> Release
     if found.state == "stopped" and given.state is ReleaseState.GOING:
         parts = [f"{len(each)} {how}: {', '.join(each[:3])}" for how, each in _badly(found) if each]
         why = truncate_utf8("; ".join(parts), MAXIMUM_RELEASE_WHY_BYTES)
-        _say(device, given.parts, ReleaseChange(given.once, ReleaseState.PAUSED, why))
+        _say(device, given, groups, ReleaseChange(given.once, ReleaseState.PAUSED, why))
         return release(device, groups, name)
     return found
 
@@ -206,7 +206,7 @@ def _halt(device: Device, scope: Scope, name: str, state: ReleaseState, why: str
     given = pick_release(device, scope.groups, name)
     if any(part.standing.state is not state for part in given.parts):
         _check_not_aborted(given)
-        _say(device, given.parts, ReleaseChange(given.once, state, why))
+        _say(device, given, scope.groups, ReleaseChange(given.once, state, why))
     return release(device, scope.groups, name)
 
 
@@ -227,19 +227,28 @@ def resume(device: Device, groups: Sequence[GroupManifest], name: str, stop: int
     accepted = frozenset(how.bad if accept else ())
     if stop is not None or accepted or given.state is not ReleaseState.GOING:
         change = ReleaseChange(given.once, ReleaseState.GOING, stop_percent=stop)
-        _say(device, given.parts, change, accepted)
+        _say(device, given, groups, change, accepted)
     return go_on(device, groups, name)
 
 
 def _say(
-    device: Device, parts: Iterable[ReleasePart], change: ReleaseChange, accepted: Collection[DeviceKey] = ()
+    device: Device,
+    given: GivenRelease,
+    groups: Iterable[GroupManifest],
+    change: ReleaseChange,
+    accepted: Collection[DeviceKey] = (),
 ) -> None:
-    """Say the same in all groups in which the release is not aborted, and accept the failures of their devices."""
-    bodies = []
-    for part in parts:
+    """Say the same in all groups in which the release is not aborted, and accept the failures of their devices.
+
+    Of the groups whose order has not come here, it is said in those of `groups` in which this device is an operator: it
+    holds when the order comes.
+    """
+    missing = {*given.missing} & {each.group_id for each in commanded(device)}
+    bodies = [(group, change) for group in groups if group.group_id in missing]
+    for part in given.parts:
         if not part.is_aborted:
-            check_operator(device, part.group)
             of_group = tuple(sorted(part.devices() & frozenset(accepted)))
+            check_operator(device, part.group)
             bodies.append((part.group, replace(change, accepted=of_group)))
     write_together(device, bodies)
 

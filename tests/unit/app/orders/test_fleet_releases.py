@@ -13,7 +13,7 @@ import pytest
 
 from covey.app.agent.completion_words import completion_words
 from covey.app.orders.continuing import announce_release
-from covey.app.orders.fleet import Scope, administered, remove_everywhere
+from covey.app.orders.fleet import Scope, administered, remove_everywhere, shared_groups
 from covey.app.orders.plans import find_plan
 from covey.app.orders.release_reports import Release, release
 from covey.app.orders.releases import PlannedPart, abort, begin, go_on, pause, plan_release, read_waves, resume
@@ -21,7 +21,7 @@ from covey.core.history.bodies import read_body
 from covey.core.history.history import History
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
-from covey.core.history.orders import CommandOrder
+from covey.core.history.orders import CommandOrder, OperatorChange
 from covey.core.ids import DeviceKey, GroupId, key_text
 from covey.core.orders.selector import Selector, SelectorKind
 from covey.core.presence.status import PeerPresence, State
@@ -265,6 +265,39 @@ def test_the_phone_gives_no_first_wave_while_that_of_the_laptop_may_be_on_its_wa
     ended = _end(fleet, fleet.phone, found.id)
     assert (ended.state, len(ended.devices)) == ("finished", 12)
     assert set(_given(fleet, fleet.phone).values()) == {1}
+
+
+@pytest.mark.slow
+def test_an_abort_holds_in_a_group_whose_order_comes_later(fleet: OperatedFleet) -> None:
+    assert fleet.phone is not None
+    with _operator(fleet, fleet.laptop) as laptop:
+        found = laptop.begin("1,100%")
+    has_first = next(each for each in fleet.groups if _wave(fleet, each))
+    fleet.carry([fleet.personal, *(each for each in fleet.groups if each != has_first)])
+    with _operator(fleet, fleet.phone) as phone:
+        assert abort(phone.opened, phone.scope, found.id).state == "aborted"
+    fleet.carry([has_first])
+    with _operator(fleet, fleet.phone) as phone:
+        assert phone.go_on(found.id).state == "aborted"
+    assert fleet.phone.json("release", "show", found.id)["missing"] == []
+
+
+@pytest.mark.slow
+def test_a_release_is_aborted_where_this_device_is_no_operator_in_a_group_that_lacks_its_order(
+    fleet: OperatedFleet,
+) -> None:
+    assert fleet.phone is not None
+    with _operator(fleet, fleet.laptop) as laptop:
+        found = laptop.begin("1,100%")
+    lost = next(each for each in fleet.groups if not _wave(fleet, each))
+    fleet.carry([fleet.personal, *(each for each in fleet.groups if each != lost)])
+    with fleet.open(fleet.phone) as phone, fleet.open(fleet.laptop) as other, other.store.transaction():
+        removal = OperatorChange(phone.node.identity.signing_public, "phone", added=False)
+        other.node.history.write(lost, removal, other.now())
+    fleet.carry([lost], [int(OperationKind.OPERATOR)])
+    with fleet.open(fleet.phone) as phone:
+        assert abort(phone, Scope(shared_groups(phone)), found.id).state == "aborted"
+        assert list(phone.store.operations.of_kind(lost, OperationKind.RELEASE)) == []
 
 
 def _wave_orders(fleet: OperatedFleet, group_id: GroupId) -> list[CommandOrder]:
