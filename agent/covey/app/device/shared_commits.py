@@ -7,8 +7,9 @@ A commit costs a sync however many messages it holds. Rules:
    loop waits up to `SHARED_COMMIT_WAIT_US` for as many again. A single caller never waits.
 3. A request that is refused before it has written anything is refused alone. If it has written something, its commit
    is rolled back, and the others are written without it (as `loop/deliveries.py`, rule 3).
-4. A slow caller delays no other one: each request is made and answered in the caller's thread. A commit takes at most
-   `SHARED_COMMIT_BYTES`; further requests wait for the next one.
+4. A slow caller delays no other one: each request is made and answered in the caller's thread. If the loop answered,
+   half as many messages would pass: callers would come back one by one, and not share their next commit. A commit takes
+   at most `SHARED_COMMIT_BYTES`; further requests wait for the next one.
 5. A caller that has waited for too long withdraws its request, and knows that nothing was queued. That is no longer
    possible once the loop writes it.
 """
