@@ -11,7 +11,7 @@ from covey.core.crypto import Identity
 from covey.core.group.manifest import BOARD, Member, Mode, Role, genesis, secret_id, sign_manifest
 from covey.core.history.bodies import GroupProfile, Merge, Note, Picture, Session
 from covey.core.history.checkpoint import CheckpointPart
-from covey.core.history.messages import HistoryPull, OperationBundle
+from covey.core.history.messages import NOTHING_ASKED, HistoryPull, OperationBundle
 from covey.core.history.operation import Log, Operation, sign_operation
 from covey.core.history.personal import Holding, OwnGroup
 from covey.core.ids import GroupId, Incarnation, ManifestHash, OperationId
@@ -295,6 +295,7 @@ def _bodies() -> list[dict[str, Any]]:
         {"name": "how far it has come", "type": "HISTORY_PULL", "code": None, "bytes": pull.to_wire().hex()},
         {"name": "how far, with tags", "type": "HISTORY_PULL", "code": None, "bytes": tagged.to_wire().hex()},
         {"name": "of one log alone", "type": "HISTORY_PULL", "code": None, "bytes": behind.to_wire().hex()},
+        {"name": "nothing", "type": "HISTORY_PULL", "code": None, "bytes": NOTHING_ASKED.to_wire().hex()},
         {"name": "not from the least", "type": "HISTORY_PULL", "code": "malformed", "bytes": from_less.hex()},
         {"name": "tags descending", "type": "HISTORY_PULL", "code": "malformed", "bytes": descending.hex()},
         {"name": "more tags than numbers", "type": "HISTORY_PULL", "code": "malformed", "bytes": one_short.hex()},

@@ -1,6 +1,6 @@
 """Ask members to prove that this device's messages reach others (docs/protocol/history.md, "On trial").
 
-The probe is a HISTORY_PULL: members answer with what is missing here, usually nothing, and acknowledge it.
+The probe is a HISTORY_PULL that asks for nothing: members only acknowledge it.
 
 1. It goes to those that learn the command's result, and to other members, most recently seen first.
 2. An acknowledgement by one of them, of it or of anything later, counts; a relay's answer, or removal from the queue,
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from covey.core.actions.reporting import hearers
 from covey.core.group.manifest import GroupManifest
-from covey.core.history.messages import HistoryPull
+from covey.core.history.messages import NOTHING_ASKED
 from covey.core.ids import DeviceKey, Place
 from covey.core.link.send_queue import SendQueue
 from covey.core.now import Now
@@ -48,7 +48,7 @@ class Probes:
         """
         first, seen = hearers(group, author, ()), self._records.presence.last_seen()
         others = sorted(self._others(group), key=lambda key: (key not in first, -seen.get(key, 0), key))
-        pull = HistoryPull(dict(self._records.operations.logs(group.group_id)), ()).to_wire()
+        pull = NOTHING_ASKED.to_wire()
         asked = others[:PROBED_MEMBERS]
         return {key: self._queue.queue(key, MessageType.HISTORY_PULL, group.group_id, pull, now) for key in asked}
 

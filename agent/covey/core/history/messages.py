@@ -150,6 +150,10 @@ class HistoryPull:
         return cls(ends, wanted)
 
 
+NOTHING_ASKED = HistoryPull({}, tagged=TaggedEnds(bytes(LOG_SALT_BYTES), {}), only=True)
+"""Every member takes it, and has nothing to answer but its acknowledgement."""
+
+
 def _with_tags(fields: list[object]) -> HistoryPull:
     salt, only, joined, least, numbers, wanted = cbor.record(
         fields,

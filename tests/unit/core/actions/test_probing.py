@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from covey.core.history.bodies import Note
 from covey.core.ids import DeviceKey, GroupId, Place
 from covey.core.wire.message import MessageType, read_message
 from covey.limits.actions import PROBED_MEMBERS
@@ -37,3 +38,20 @@ def test_so_many_are_asked_and_who_gave_the_order_first(tmp_path: Path) -> None:
         assert (len(sent), author.key in sent) == (PROBED_MEMBERS, True)
     [(_, raw), *_] = ann.store.outbox.queued(others[0].key, Place(0), 1, 100_000)
     assert read_message(raw, verify=False).type is MessageType.HISTORY_PULL
+
+
+def test_a_probe_asks_for_nothing_however_much_has_been_said_in_the_group(tmp_path: Path) -> None:
+    ann, ben, *others = (Device(f"device {number}", tmp_path) for number in range(8))
+    group_id = GroupId(settled(ann, ben, *others))
+    for other in others:
+        with other.store.transaction():
+            other.node.history.write(group_id, Note("text/plain", b"what ben alone hears"), other.now)
+        carry(other, ben)
+    sent = _probe(ann, ben, group_id)
+    [(_, raw), *_] = ann.store.outbox.queued(ben.key, Place(0), 1, 100_000)
+    assert read_message(raw, verify=False).body == bytes.fromhex("86480000000000000000f540008080")
+    carry(ann, ben)
+    ben.wait(60)
+    carry(ann, ben)
+    assert ann.node.probes.are_acknowledged(sent)
+    assert list(ann.store.operations.logs(group_id)) == [], "it is not given what it did not ask for"
