@@ -14,10 +14,10 @@
    group still goes to that one.
 6. When nothing of it waits any more, and a member has its entries of the old group's history, the device reports that
    the command is done. Before that, for `MOVED_LEAVES_US` at most, it ends the other orders of the old group that it
-   may begin, and delivers their results and its reports to recipients that are not in the new group. Those that are
-   accept results after it has left, too (`received.py`, rule 4). An operator then removes it from the old group; if no
-   operator does so for `MOVED_LEAVES_US`, it leaves by itself. Where a removal takes votes of admins, it leaves after
-   `LAST_WORDS_US`.
+   may begin, and delivers their results and its reports to recipients that are in none of its other groups. Those that
+   are accept results after it has left, too (`received.py`, rule 4). An operator then removes it from the old group; if
+   no operator does so for `MOVED_LEAVES_US`, it leaves by itself. Where a removal takes votes of admins, it leaves
+   after `LAST_WORDS_US`.
 7. If the order no longer counts before the device is in the new group, or the device is removed from the old group
    before, the move ends. After that, it is completed.
 8. A later order for the same old group replaces an earlier one, until the device has accepted an invitation to the new
@@ -252,7 +252,7 @@ class Moving:
         return any(read_message(each, verify=False).group_id == source for each in waiting)
 
     def _owes(self, move: GroupMove, groups: Groups, obeyed: Obeyed) -> bool:
-        """Say whether an order of the old group is under way, or a report waits for a device only of that group."""
+        """Say whether an order of the old group is under way, or a report waits for a device that shares no other."""
         commands, source = self._records.commands, move.source
         if commands.next_unreported() is not None:
             return True
@@ -262,9 +262,9 @@ class Moving:
         waiting = filter(None, map(commands.record, commands.waiting(source)))
         if any((source, each.command.once) not in obeyed.paused for each in waiting):
             return True
-        members, there = groups.group(source), groups.group(move.target) if groups.is_in(move.target) else None
+        members, others = groups.group(source), [each for each in groups.joined() if each.group_id != source]
         for each in self._records.outbox.recipients():
-            if members.member(each) is None or (there is not None and there.member(each) is not None):
+            if members.member(each) is None or any(other.member(each) for other in others):
                 continue
             messages = (read_message(raw, verify=False) for _, raw in self._records.outbox.control_messages(each))
             if any(message.type in _REPORTS and message.group_id == source for message in messages):

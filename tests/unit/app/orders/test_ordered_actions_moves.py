@@ -594,6 +594,21 @@ def test_a_device_waits_for_no_operator_that_is_lost(site: Site) -> None:
     assert site.machine.result(move) == ("DONE", "")
 
 
+def test_a_device_waits_for_no_operator_that_shares_a_further_group(site: Site) -> None:
+    zoe = _second_operator(site, in_both=False)
+    found(site.ann, site.ben, zoe)
+    site.list_ben()
+    site.order()
+    site.all.remove(zoe)
+    site.machine.turn()
+    site.machine.become()
+    move = site.move()
+    site.turn()
+    site.land(site.cleo)
+    site.turn(3)
+    assert site.machine.result(move) == ("DONE", "")
+
+
 def _readmit(site: Site) -> None:
     """Remove ben from the group that it has left, and let it in again, which it hears by itself."""
     _remove_ben(site)
