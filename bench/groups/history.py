@@ -186,6 +186,8 @@ class _Everything:
             follows = tuple(arrivals[parent] for parent in each.parents)
             yield OrderNode(number, each.height, each.id, each.log, each.number, each.kind, subject, follows)
 
+    judged_nodes = nodes
+
 
 def _catch_up(device: Device, group_id: GroupId, written: list[Operation], folder: Path) -> None:
     """Print what a member costs that has all but the last tenth, and what git needs to fetch it as signed commits."""

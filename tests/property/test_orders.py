@@ -102,6 +102,8 @@ class _Everything:
     def nodes(self, _group_id: GroupId) -> Iterator[OrderNode]:
         return iter(self._nodes)
 
+    judged_nodes = nodes
+
     def raw(self, _group_id: GroupId, operation_id: OperationId) -> bytes | None:
         return self._raws[operation_id]
 

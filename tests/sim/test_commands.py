@@ -335,8 +335,8 @@ def _repeats(self: Any, moment: Any) -> list[Any]:
     return []
 
 
-def _follows_everything(nodes: Any, _own: Any, _since: Any) -> tuple[frozenset[Any], None, dict[Any, Any]]:
-    return frozenset(node.id for node in nodes), None, {}
+def _follows_everything(nodes: Any, _own: Any, _since: Any) -> tuple[frozenset[Any], None]:
+    return frozenset(node.id for node in nodes), None
 
 
 def _without_deadline(command: Any, moment: Any, *, counts: bool) -> None:

@@ -67,9 +67,9 @@ class GroupCommands:
         self._manifest = manifest
         self._group = group
         members = {member.keys.signing_public for member in group.members}
-        nodes = list(operations.nodes(group.group_id)) if pins.operators else []
+        nodes = list(operations.judged_nodes(group.group_id)) if pins.operators else []
         weighed: WeighedOrders = weigh_orders(
-            operations, group.group_id, pins, members, void, kind=OperationKind.COMMAND, nodes=nodes
+            operations, group.group_id, pins, members, void, kind=OperationKind.COMMAND, judged=nodes
         )
         self.operators = weighed.operators
         self.counting = tuple(order.id for order in weighed.orders if order.counts)
@@ -78,44 +78,45 @@ class GroupCommands:
         if any(node.kind == OperationKind.RELEASE for node in nodes):
             self.halted = _halted(operations, group.group_id, pins, members, void, nodes)
         """The paused and aborted releases."""
-        self._nodes: list[OrderNode] | None = nodes
-        """The group's nodes until somebody has asked what is new: reading those of 1,000 members takes milliseconds."""
+        commands = {node.id: node for node in nodes if node.kind == OperationKind.COMMAND}
+        self._heights = {each: commands[each].height for each in self.counting}
+        self._forgotten = {each: node for each, node in commands.items() if node.target}
 
     def new(
         self, member: Member, since: ObeyedSince, knows: Callable[[OperationId], bool], moment: Moment
     ) -> NewCommands:
         """Return what a member that obeys since an operation has not taken yet."""
-        nodes, self._nodes = self._nodes, None
-        if all(knows(each) for each in self.counting):  # as mostly: what it follows need not be read
-            return NewCommands(iter(()), iter(()))
-        nodes = [*self._operations.nodes(self._group.group_id)] if nodes is None else nodes
-        following, obeyed_before, forgotten = _ancestry(nodes, member.keys.signing_public, since)
+        unknown = [each for each in self.counting if not knows(each)]
+        is_later = all(self._heights[each] > since.height for each in unknown)
+        if is_later and not any(self._selects(member, each) for each in unknown):  # as mostly
+            return NewCommands(iter(()), iter(()))  # the graph of a group of 1,000 takes milliseconds to read
+        graph = self._operations.nodes(self._group.group_id)
+        following, obeyed_before = _ancestry(graph, member.keys.signing_public, since)
         given: list[OperationId] = []
         lost: list[OperationId] = []
         unheard: list[OrderNode] = []
-        for operation_id in self.counting:
-            if knows(operation_id) or (obeyed_before is None and operation_id not in following):
+        for operation_id in unknown:
+            if obeyed_before is None and operation_id not in following:
                 continue
-            if (node := forgotten.get(operation_id)) is not None:
-                if operation_id in following and OrderTarget.from_wire(node.target).selector.selects(member):
-                    unheard.append(node)
+            if not self._selects(member, operation_id):
+                continue
+            if operation_id in self._forgotten:
+                if operation_id in following:
+                    unheard.append(self._forgotten[operation_id])
                 continue
             operation, order = self._read(operation_id)
-            if not self._is_for(member, operation, order):
-                continue
             if operation_id in following:
                 given.append(operation_id)
             elif operation.height > (obeyed_before or 0) and not _is_past(order, moment):
                 lost.append(operation_id)
-        unknown = (self._forgotten(each) for each in unheard)
-        return NewCommands(self._each(given), self._each(lost[-LOST_COMMANDS:]), unknown)
+        forgotten = (self._unheard(each) for each in unheard)
+        return NewCommands(self._each(given), self._each(lost[-LOST_COMMANDS:]), forgotten)
 
     def of_board(self, board: Member, known: dict[OperationId, bool]) -> list[OperationId]:
         """Return the commands that are for a board, in the history's order; of a release none is.
 
         `known` says of commands whether they are, and is added to: reading each of them once is enough.
         """
-        self._nodes = None
         for operation_id in self.counting:
             if operation_id not in known:
                 operation, order = self._read(operation_id)
@@ -125,7 +126,7 @@ class GroupCommands:
     def _each(self, operation_ids: Iterable[OperationId]) -> Iterator[GivenCommand]:
         return (_given(*self._read(each)) for each in operation_ids)
 
-    def _forgotten(self, node: OrderNode) -> GivenCommand:
+    def _unheard(self, node: OrderNode) -> GivenCommand:
         """Return a command of which only author and targets are known."""
         return GivenCommand(node.id[:ONCE_BYTES], self._group.group_id, node.id, node.author, _FORGOTTEN)
 
@@ -136,6 +137,13 @@ class GroupCommands:
         order = read_body(operation)
         assert isinstance(order, CommandOrder), "of that kind"
         return operation, order
+
+    def _selects(self, member: Member, operation_id: OperationId) -> bool:
+        """Say whether a command is for a member (rule 2); of a forgotten one, whether it selects it now."""
+        forgotten = self._forgotten.get(operation_id)
+        if forgotten is not None:
+            return OrderTarget.from_wire(forgotten.target).selector.selects(member)
+        return self._is_for(member, *self._read(operation_id))
 
     def _is_for(self, member: Member, operation: Operation, order: CommandOrder) -> bool:
         whom = [order.selector] + ([] if order.roll_out is None else [order.roll_out.selector])
@@ -151,24 +159,21 @@ class GroupCommands:
 
 def _ancestry(
     nodes: Iterable[OrderNode], own: DeviceKey, since: ObeyedSince
-) -> tuple[frozenset[OperationId], int | None, dict[OperationId, OrderNode]]:
-    """Return the ancestry of the operation by which a device obeys, as far as it affects orders.
+) -> tuple[frozenset[OperationId], int | None]:
+    """Return what follows the operation by which a device obeys, itself among it, and where it obeyed before.
 
-    That is: its ancestors; the height of its first other descendant, or None; and the forgotten commands.
+    The latter is the height of its first other such operation that does not follow this one; None: there is none.
     """
     following: set[OperationId] = set()
     above: set[int] = set()
     obeyed_before: int | None = None
-    forgotten: dict[OperationId, OrderNode] = {}
     for node in nodes:
-        if node.kind == OperationKind.COMMAND and node.target:
-            forgotten[node.id] = node
         if node.id == since.operation or not above.isdisjoint(node.follows):
             above.add(node.arrival)
             following.add(node.id)
         elif node.kind == OperationKind.OBEYING and node.author == own and obeyed_before is None:
             obeyed_before = node.height
-    return frozenset(following), obeyed_before, forgotten
+    return frozenset(following), obeyed_before
 
 
 def _halted(

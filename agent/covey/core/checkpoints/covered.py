@@ -47,6 +47,8 @@ class _Covered:
         """Yield them, by height and id."""
         return iter(self.covered)
 
+    judged_nodes = nodes
+
     def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
         """Return an operation's bytes."""
         return self.records.raw(group_id, operation_id)

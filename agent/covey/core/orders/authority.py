@@ -23,7 +23,8 @@ operators by operations. The author of an operation *knew* everything that the o
    operations only add signatures, so a replacement is final, and the content of the earlier setting can be deleted.
 
 The outcome depends on pins, members and the set of operations, never on the order of arrival. Only operations that
-affect orders are read (`nodes.py`), once from the oldest on and once back.
+affect orders are read (`nodes.py`), once from the oldest on and once back; where nobody has changed the operators, only
+those by which orders are judged, as nothing depends then on what follows what.
 
 An example. The owner has pinned Alice, Bob and Carol with a threshold of 2. An operation follows what its author knew:
 
@@ -108,12 +109,15 @@ def weigh_orders(
     members: Collection[DeviceKey],
     void: Collection[OperationId] = (),
     kind: OperationKind | None = None,
-    nodes: list[OrderNode] | None = None,
+    judged: list[OrderNode] | None = None,
 ) -> WeighedOrders:
-    """Judge the orders of a kind in a group, of its `nodes` if they are at hand; no kind: only who is an operator."""
+    """Judge the orders of a kind in a group, by its judged nodes if they are at hand.
+
+    No kind: only who is an operator.
+    """
     if not pins.operators:
         return WeighedOrders({}, (), ())
-    nodes = list(records.nodes(group_id)) if nodes is None else nodes
+    nodes = list(records.judged_nodes(group_id)) if judged is None else judged
     found = _weighed(records, group_id, nodes, pins, members, void, kind)
     if not void or kind is None or not KINDS[kind].by_key:
         return found
@@ -138,7 +142,8 @@ def _weighed(
         approvals = [_approval(each) for each in said if each.kind == OperationKind.APPROVAL]
         changes += _first_of_logs(_naming(approvals, changes))
         orders += _naming(approvals, orders)
-    return _Weighing(pins, len(changes), [*changes, *orders], nodes).outcome(frozenset(members), kind)
+    graph = list(records.nodes(group_id)) if changes else nodes
+    return _Weighing(pins, len(changes), [*changes, *orders], graph).outcome(frozenset(members), kind)
 
 
 def _changes(

@@ -41,14 +41,13 @@ def release_standings(
     pins: Pins,
     members: Collection[DeviceKey],
     void: Collection[OperationId] = (),
-    nodes: list[OrderNode] | None = None,
+    judged: list[OrderNode] | None = None,
 ) -> dict[bytes, ReleaseStanding]:
     """Return by once-id how those releases of a group stand of which an operator has said anything.
 
-    `nodes`: the group's, if they are at hand.
+    `judged`: the group's nodes by which orders are judged, if they are at hand.
     """
-    nodes = list(records.nodes(group_id)) if nodes is None else nodes
-    weighed = weigh_orders(records, group_id, pins, members, void, kind=OperationKind.RELEASE, nodes=nodes)
+    weighed = weigh_orders(records, group_id, pins, members, void, kind=OperationKind.RELEASE, judged=judged)
     changes: dict[OperationId, ReleaseChange] = {}
     found: dict[bytes, ReleaseStanding] = {}
     for order in weighed.orders:
@@ -61,7 +60,12 @@ def release_standings(
             standing.said.append((operation, change))
             standing.accepted.update(change.accepted)
             standing.stop_percent = standing.stop_percent if change.stop_percent is None else change.stop_percent
-    for once in _held(nodes, changes):
+    paused, resumed = (
+        {change.once for change in changes.values() if change.state is state}
+        for state in (ReleaseState.PAUSED, ReleaseState.GOING)
+    )
+    held = paused if paused.isdisjoint(resumed) else _held(records.nodes(group_id), changes)
+    for once in held:
         found[once].state = ReleaseState.PAUSED
     for change in changes.values():
         if change.state is ReleaseState.ABORTED:

@@ -26,6 +26,9 @@ class OrderRecords(Protocol):
     def nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
         """Yield what bears on orders, by height and id."""
 
+    def judged_nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
+        """Yield those by which orders are judged; without the others, what follows what is not known."""
+
     def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
         """Return an operation's bytes."""
 

@@ -233,6 +233,8 @@ def test_no_history_is_read_without_operators() -> None:
         def nodes(self, _group_id: GroupId) -> Iterator[OrderNode]:
             raise AssertionError
 
+        judged_nodes = nodes
+
         def raw(self, _group_id: GroupId, _operation_id: OperationId) -> bytes | None:
             raise AssertionError
 

@@ -325,6 +325,10 @@ class OperationTables:
         """Yield what bears on orders, by height and id, and what each of it follows."""
         return self._index.nodes(group_id)
 
+    def judged_nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
+        """Yield those by which orders are judged; without the others, what follows what is not known."""
+        return self._index.nodes(group_id, judged=True)
+
     def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
         """Return the arrivals of the last of these that an operation follows, or is."""
         return self._index.frontier(group_id, operation_id)

@@ -10,7 +10,9 @@ Most operations share a frontier with their parents, and cost one number.
 2. It may include a node that another of its nodes follows: an obvious one is left out, and others do no harm.
 3. An operation whose frontier has more than `_MOST_NODES` is a node itself, though it affects nothing: so the room for
    frontiers grows with the operations, however many concurrent ones there are.
-4. Missing entries, after a salvage, are computed from the operations.
+4. Orders are *judged* by all nodes but these, and but the statements that devices obey: of those a large group has one
+   for each device, and they matter only where it matters what follows what.
+5. Missing entries, after a salvage, are computed from the operations.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from struct import pack, unpack
 from covey.adapters.sqlite.database import Database
 from covey.adapters.sqlite.history.forgotten import parents_of
 from covey.core.history.bodies import read_body
-from covey.core.history.kinds import BEARING_ON_ORDERS
+from covey.core.history.kinds import BEARING_ON_ORDERS, OperationKind
 from covey.core.history.operation import Log, Operation, read_operation
 from covey.core.ids import GroupId, OperationId
 from covey.core.orders.nodes import OrderNode
@@ -31,6 +33,7 @@ from covey.core.orders.target import OrderTarget
 
 _MOST_NODES = 64
 _NONE = 0
+_NO_NODE, _NODE, _JUDGED = range(3)
 
 
 class OrderIndex:
@@ -39,15 +42,16 @@ class OrderIndex:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def place(self, operation: Operation) -> tuple[int, bool, bytes | None]:
-        """Return an operation's frontier, whether it is a node, and what it is about."""
-        bears = operation.kind in BEARING_ON_ORDERS
-        frontier, is_node = self._place(operation.group_id, operation.parents, bears=bears)
-        return frontier, is_node, read_body(operation).subject() if bears else None
+    def place(self, operation: Operation) -> tuple[int, int, bytes | None]:
+        """Return an operation's frontier, whether it is a node and orders are judged by it, and what it is about."""
+        frontier, node = self.place_of(operation.group_id, operation.parents, operation.kind)
+        return frontier, node, read_body(operation).subject() if operation.kind in BEARING_ON_ORDERS else None
 
-    def place_of(self, group_id: GroupId, parents: Iterable[OperationId], kind: int) -> tuple[int, bool]:
-        """Return the frontier of one of which only its place is known, and whether it is a node."""
-        return self._place(group_id, parents, bears=kind in BEARING_ON_ORDERS)
+    def place_of(self, group_id: GroupId, parents: Iterable[OperationId], kind: int) -> tuple[int, int]:
+        """Return the same of one of which only its place is known, without what it is about."""
+        bears = kind in BEARING_ON_ORDERS
+        frontier, is_node = self._place(group_id, parents, bears=bears)
+        return frontier, _JUDGED if bears and kind != OperationKind.OBEYING else _NODE if is_node else _NO_NODE
 
     def _place(self, group_id: GroupId, parents: Iterable[OperationId], *, bears: bool) -> tuple[int, bool]:
         nodes, frontiers = self._of_parents(group_id, parents)
@@ -98,19 +102,20 @@ class OrderIndex:
         found: int = row[0]
         return found
 
-    def nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
-        """Yield the nodes of a group by height and id, so each after those that it follows."""
+    def nodes(self, group_id: GroupId, *, judged: bool = False) -> Iterator[OrderNode]:
+        """Yield the nodes of a group by height and id, so each after those that it follows; or the judged ones."""
+        which = f"node = {_JUDGED}" if judged else "node"
         here = self._database.each(
-            "SELECT height, hash, arrival, author, incarnation, number, kind, subject, nodes, x'' FROM operation "
+            "SELECT height, hash, arrival, author, incarnation, number, kind, subject, nodes, x'' FROM operation "  # noqa: S608 - our number
             "LEFT JOIN order_frontier ON order_frontier.id = frontier "
-            "WHERE operation.group_id = ? AND node ORDER BY height, hash",
+            f"WHERE operation.group_id = ? AND {which} ORDER BY height, hash",
             (group_id,),
         )
         forgotten = self._database.each(
-            "SELECT height, hash, arrival, author, incarnation, number, kind, NULL, nodes, target "
+            "SELECT height, hash, arrival, author, incarnation, number, kind, NULL, nodes, target "  # noqa: S608 - our number
             "FROM forgotten_operation JOIN forgotten_log ON forgotten_log.id = log "
             "LEFT JOIN order_frontier ON order_frontier.id = frontier "
-            "WHERE forgotten_log.group_id = ? AND node ORDER BY height, hash",
+            f"WHERE forgotten_log.group_id = ? AND {which} ORDER BY height, hash",
             (group_id,),
         )
         first = next(forgotten, None)
@@ -132,7 +137,7 @@ class OrderIndex:
         return (arrival,) if is_node else tuple(sorted(self._nodes(frontier)))
 
     def fill(self) -> None:
-        """Find what is missing (rule 4); inside a transaction."""
+        """Find what is missing (rule 5); inside a transaction."""
         window = (
             "SELECT arrival, raw, NULL, NULL, NULL FROM operation WHERE frontier IS NULL UNION ALL "
             "SELECT arrival, NULL, group_id, parents, kind FROM forgotten_operation "
@@ -141,9 +146,9 @@ class OrderIndex:
         while rows := self._database.run(window):
             for arrival, raw, group_id, parents, kind in rows:
                 if raw is None:
-                    frontier, is_node = self.place_of(group_id, parents_of(parents), kind)
+                    frontier, node = self.place_of(group_id, parents_of(parents), kind)
                     statement = "UPDATE forgotten_operation SET frontier = ?, node = ? WHERE arrival = ?"
-                    self._database.run(statement, (frontier, is_node, arrival))
+                    self._database.run(statement, (frontier, node, arrival))
                     continue
                 placed = self.place(read_operation(raw, verify=False))
                 self._database.run(

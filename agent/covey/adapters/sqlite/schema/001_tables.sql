@@ -530,7 +530,7 @@ CREATE TABLE operation (
     stored_at         INTEGER NOT NULL,
     late              INTEGER NOT NULL DEFAULT 0,     -- came when this device knew that its author was removed
     frontier          INTEGER,                        -- row of order_frontier, 0: it follows no order; null: not known yet
-    node              INTEGER NOT NULL DEFAULT 0,     -- whether frontiers may name it
+    node              INTEGER NOT NULL DEFAULT 0,     -- 1: frontiers may name it; 2: and orders are judged by it
     subject           BLOB,                           -- the key that it sets, or the operation that it approves
     raw               BLOB    NOT NULL
 ) STRICT;
@@ -540,6 +540,7 @@ CREATE INDEX operation_by_log ON operation (group_id, author, incarnation, numbe
 CREATE INDEX operation_by_kind ON operation (group_id, kind, height, hash);
 CREATE INDEX operation_late ON operation (group_id, hash) WHERE late;
 CREATE INDEX operation_node ON operation (group_id, height, hash) WHERE node;
+CREATE INDEX operation_judged ON operation (group_id, height, hash) WHERE node = 2;
 CREATE INDEX operation_not_indexed ON operation (arrival) WHERE frontier IS NULL;
 
 CREATE TABLE operation_log (
