@@ -8,6 +8,7 @@ devices really did. It checks:
    twice, and by nobody whom the hostile member alone orders anything. A device that was moving when the order was given
    obeys it at most once, and is shown as one that did if it did, and not otherwise. So does one that was moved by an
    operator's device which did not hold the order: the device may be out of the group before it hears of the order.
+   One whose group's order, and with it the plan, nobody else had heard of when the laptop died need not obey it.
 2. A release is installed at most once on each device. A further wave begins only if, of each earlier wave that its
    operator knows of, no more devices than the bound are on another version. A release that no device can bear is on no
    device of a second wave, and none stays on it.
@@ -126,6 +127,8 @@ class _Ordered:
 
     must: set[str] = field(default_factory=set)
     may: set[str] = field(default_factory=set)
+    where: dict[str, GroupId] = field(default_factory=dict)
+    """In which group those that must obey it were then."""
 
 
 @dataclass(slots=True)
@@ -333,6 +336,8 @@ class PlannedWorld:
                     if name in self.gateways and (not label or member.label == label):
                         is_settled = key in obeying and name not in self._moving and self._where[name] == group.group_id
                         (note.must if is_settled else note.may).add(name)
+                        if is_settled:
+                            note.where[name] = group.group_id
             give_command(opened, scope, "once", {"number": str(number)}, f"label:{label}" if label else "all", None)
 
         self.accepted += self._does(own, f"order {number} for {label or 'all'}", give)
@@ -550,7 +555,8 @@ class PlannedWorld:
                 record = self._record(name, plan)
                 state = None if record is None else record.state
                 did = effects[name][number] == 1
-                if name in note.must:
+                is_lost = plan.kept is None and note.where.get(name) not in plan.groups  # the laptop died with it
+                if name in note.must and not is_lost:
                     check(did or state is CommandState.UNKNOWN, f"{name} has not obeyed order {number}: {state}")
                     check(
                         outcomes.get(name) in {"done", "failed", "unknown"},

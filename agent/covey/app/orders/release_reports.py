@@ -13,6 +13,9 @@
    had its time, and `soak` had passed.
 7. Where only announcements are here, the first wave was given in another group, perhaps: none is ready until its order
    comes, or until the plan is here and a person has this device announce the release in all groups that lack it.
+8. A release has not finished while a group lacks its order and has devices that the plan selects; nor while a device
+   that has left one of its groups is in another and has yet to say that it obeys there: for the plan's `patience`; nor
+   while all that were given it have left.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from covey.app.orders.command_reports import CommandReport, DeviceOutcome, command_report, rank
+from covey.app.orders.fleet import administered
 from covey.app.orders.operators import orders, selected, standings
 from covey.app.orders.plans import KnownPlan, plans
 from covey.core.actions.obeying import obeyers
@@ -32,7 +36,7 @@ from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import OF_GROUP, CommandOrder
 from covey.core.history.releases import ReleaseChange, ReleaseState
 from covey.core.ids import DeviceKey, GroupId, OperationId
-from covey.core.orders.plans import announcing
+from covey.core.orders.plans import announcing, kept_order, order_in_group
 from covey.core.orders.release_standing import ReleaseStanding
 from covey.core.orders.roll_out import RollOut, in_turn
 from covey.core.presence.status import condition
@@ -76,9 +80,10 @@ class Release:
     badly, so it is `stopped`; somebody has `aborted` it; the next wave is `ready` to be given; or all is `finished`.
     `devices` are those that were given it: `failed` and `silent` the names of those that fare badly, `accepted` of
     those that count no more, `withdrawn` of those that had not begun when it was aborted; `others` is how many it is
-    for as well. `seen_within_us`: how long ago whoever did it may have been seen, None: as its own signs of life say,
-    0: that is not looked at. `wave` is the id of the last wave; `said` what operators said. `groups`: the ids of those
-    that it is in, `missing` of those that have no order of it here.
+    for as well, also of those that cannot have a turn yet (rule 8). `seen_within_us`: how long ago whoever did it may
+    have been seen, None: as its own signs of life say, 0: that is not looked at. `wave` is the id of the last wave;
+    `said` what operators said. `groups`: the ids of those that it is in, `missing` of those that have no order of it
+    here.
     """
 
     id: str
@@ -160,6 +165,8 @@ class GivenRelease:
 
     known: KnownPlan
     parts: list[ReleasePart]
+    lacking: list[GroupManifest]
+    """Those of the groups looked at that lack its order, and in which this device may give it."""
 
     @property
     def missing(self) -> tuple[GroupId, ...]:
@@ -178,6 +185,13 @@ class GivenRelease:
     def plan(self) -> RollOut:
         """The waves and bounds, which are the same in all groups."""
         return self.parts[0].waves[-1].plan
+
+    def plan_of(self, group: GroupManifest) -> tuple[GroupManifest, RollOut | None]:
+        """Return a group that lacks its order, and the plan for its devices; None where it names none of them."""
+        kept, kept_as = self.known.kept, self.known.kept_as
+        whole = None if kept is None or kept_as is None else kept_order(kept_as.author, kept)
+        order = order_in_group(whole or self.parts[0].order, {each.keys.signing_public for each in group.members})
+        return group, order.roll_out if isinstance(order, CommandOrder) else None
 
     @property
     def once(self) -> bytes:
@@ -216,10 +230,12 @@ class GivenRelease:
 class Fared:
     """What has become of a release, by device; `bad` and `open` are keys, `stops` says that one wave has too many.
 
-    `others` are the devices that it is for and that were not given it, in the order of their turns.
+    `others` are the devices that it is for and that were not given it, in the order of their turns; `to_come` is the
+    number of those that cannot have a turn yet (rule 8).
     """
 
     others: list[GroupDevice] = field(default_factory=list)
+    to_come: int = 0
     outcomes: list[DeviceOutcome] = field(default_factory=list)
     failed: list[DeviceOutcome] = field(default_factory=list)
     silent: list[DeviceOutcome] = field(default_factory=list)
@@ -285,6 +301,7 @@ def given_releases(device: Device, groups: Iterable[GroupManifest], name: str = 
     entries: dict[GroupId, dict[str, OrderEntry]] = {}
     said: dict[GroupId, dict[bytes, ReleaseStanding]] = {}
     found = []
+    groups = tuple(groups)
     for known in plans(device, groups).values():
         if known.once is None or not known.name.startswith(name):
             continue
@@ -297,8 +314,17 @@ def given_releases(device: Device, groups: Iterable[GroupManifest], name: str = 
                 standing = said[group.group_id].get(known.once, ReleaseStanding())
                 parts.append(ReleasePart(group, waves, standing, _left(device, group, waves)))
         if parts:
-            found.append(GivenRelease(known, parts))
+            found.append(GivenRelease(known, parts, _lacking(device, known, groups, parts)))
     return sorted(found, key=lambda each: each.parts[0].waves[0].operation.made_at_us) if len(found) > 1 else found
+
+
+def _lacking(
+    device: Device, known: KnownPlan, groups: Iterable[GroupManifest], parts: Iterable[ReleasePart]
+) -> list[GroupManifest]:
+    here = {each.group.group_id for each in parts}
+    lacking = [each for each in groups if each.group_id in known.groups and each.group_id not in here]
+    own = {each.group_id for each in administered(device)} if lacking else frozenset()
+    return [each for each in lacking if each.group_id in own]
 
 
 def _by_group(known: KnownPlan) -> list[tuple[GroupManifest, list[Operation]]]:
@@ -333,32 +359,54 @@ def _left(device: Device, group: GroupManifest, waves: Iterable[GivenWave]) -> f
     return frozenset(gone - reported)
 
 
-def others_of(device: Device, given: GivenRelease) -> list[GroupDevice]:
-    """Return whom a release is for and who was not given it, in the order of their turns: who is away, last."""
-    parts = [(each.group, each.order.roll_out) for each in given.parts if not each.is_aborted]
-    return in_turns(device, parts, given.once, given.devices())
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Whom plans are for, but for some: `others` in the order of their turns, who is away last.
+
+    Each device comes once, in the first group in which it obeys. `arriving` are those that have left a group in which
+    they obeyed, and have yet to say that they obey in another one; each with the group that it has left.
+    """
+
+    others: list[GroupDevice]
+    arriving: dict[DeviceKey, GroupId]
 
 
-def in_turns(
+def turns(
     device: Device,
     parts: Iterable[tuple[GroupManifest, RollOut | None]],
     once: bytes,
     given: Collection[DeviceKey] = (),
-) -> list[GroupDevice]:
-    """Return those whom plans are for, but some, in the order of their turns: who is away, last.
-
-    Each device comes once, in the first group in which it obeys.
-    """
+) -> Turns:
+    """Return whom the plans of groups are for, but those that have it."""
     where: dict[DeviceKey, GroupId] = {}
+    listed: set[DeviceKey] = set()
+    left: dict[DeviceKey, GroupId] = {}
     for group, plan in parts:
         obeying = obeyers(device.store.operations.nodes(group.group_id)).bits.keys()
         for member in selected(group, plan.selector) if plan is not None else ():
             key = member.keys.signing_public
+            listed.add(key)
             if key in obeying and key not in given:
                 where.setdefault(key, group.group_id)
+        left |= {key: group.group_id for key in obeying if group.member(key) is None}
+    arriving = {key: left[key] for key in left.keys() & listed - where.keys() if key not in given}
     now_us, peers, seen = device.clock.wall_us(), device.store.presence.of_peers(), device.store.presence.last_seen()
-    turns = sorted(in_turn(once, where), key=lambda key: condition(peers.get(key), seen.get(key), now_us)[0] in _AWAY)
-    return [(where[key], key) for key in turns]
+    others = sorted(in_turn(once, where), key=lambda key: condition(peers.get(key), seen.get(key), now_us)[0] in _AWAY)
+    return Turns([(where[key], key) for key in others], arriving)
+
+
+def _to_come(device: Device, given: GivenRelease, known: Turns) -> int:
+    """Return how many devices a release is for that cannot have a turn yet (rule 8)."""
+    now_us, patience_us = device.clock.wall_us(), given.plan.patience_us
+    found = {
+        key
+        for key, group_id in known.arriving.items()
+        if now_us < device.store.groups.changed_at(group_id) + patience_us
+    }
+    if given.lacking:
+        there = turns(device, map(given.plan_of, given.lacking), given.once, given.devices())
+        found |= {key for _, key in there.others} - {key for _, key in known.others}
+    return len(found)
 
 
 @dataclass(slots=True)
@@ -375,11 +423,10 @@ def fared(device: Device, given: GivenRelease, stop_percent: int) -> Fared:
     Raises:
         LocalError: that is not reported to this device.
     """
-    found, now_us, accepted = (
-        Fared(others_of(device, given)),
-        device.clock.wall_us(),
-        {*map(bytes.hex, given.accepted())},
-    )
+    now_us, accepted = device.clock.wall_us(), {*map(bytes.hex, given.accepted())}
+    parts = [(each.group, each.order.roll_out) for each in given.parts if not each.is_aborted]
+    known = turns(device, parts, given.once, given.devices())
+    found = Fared(known.others, _to_come(device, given, known))
     bound = RollOut(given.plan.selector, given.plan.waves, stop_percent, 0, 0)
     waves: dict[int, _OfWave] = {}
     outcomes = _outcomes(device, given)
@@ -477,7 +524,7 @@ class _Silence:
 def described(device: Device, given: GivenRelease, how: Fared | None = None) -> Release:
     """Return how a release stands."""
     how = fared(device, given, given.stop_percent) if how is None else how
-    others, operations = how.others, [wave for part in given.parts for wave in part.waves]
+    operations = [wave for part in given.parts for wave in part.waves]
     first = min(operations, key=lambda each: each.operation.made_at_us)
     last = max(operations, key=lambda each: (each.order.wave, each.operation.made_at_us))
     reported_us = max((each.received_at_us or 0 for each in how.outcomes), default=0)
@@ -497,13 +544,13 @@ def described(device: Device, given: GivenRelease, how: Fared | None = None) -> 
         signers=_signers(given),
         needed=last.entry.needed,
         waves_given=last.order.wave,
-        state=_state(given, how, others, device.clock.wall_us() < reported_us + given.plan.soak_us),
+        state=_state(given, how, device.clock.wall_us() < reported_us + given.plan.soak_us),
         devices=tuple(how.outcomes),
         failed=tuple(map(named, how.failed)),
         silent=tuple(map(named, how.silent)),
         accepted=tuple(map(named, how.accepted)),
         withdrawn=tuple(map(named, how.withdrawn)),
-        others=len(others),
+        others=len(how.others) + how.to_come,
         said=tuple(_said(given.parts)),
         groups=tuple(each.hex() for each in given.known.groups),
         missing=tuple(each.hex() for each in given.missing),
@@ -536,7 +583,7 @@ def _said(parts: Sequence[ReleasePart]) -> list[ReleaseWord]:
     return sorted(found, key=lambda each: each.at_us) if len(parts) > 1 else found
 
 
-def _state(given: GivenRelease, how: Fared, others: list[GroupDevice], is_soaking: bool) -> State:
+def _state(given: GivenRelease, how: Fared, is_soaking: bool) -> State:
     state: State = "finished"
     if given.state is ReleaseState.ABORTED:
         state = "aborted"
@@ -548,8 +595,10 @@ def _state(given: GivenRelease, how: Fared, others: list[GroupDevice], is_soakin
         state = "paused"
     elif how.is_open or is_soaking or given.lacks_first_wave:
         state = "under way"
-    elif given.plan.next_wave(len(given.devices()), others) is not None:
+    elif given.plan.next_wave(len(given.devices()), how.others) is not None:
         state = "ready"
+    elif how.to_come or not how.outcomes:
+        state = "under way"
     return state
 
 

@@ -24,10 +24,10 @@ from covey.app.orders.release_reports import (
     Release,
     described,
     fared,
-    in_turns,
     named_member,
     pick_release,
     release,
+    turns,
 )
 from covey.core.history.orders import OF_GROUP, ONCE_BYTES, CommandOrder
 from covey.core.history.releases import ReleaseChange, ReleaseState
@@ -275,7 +275,7 @@ def _next(
         check_operator(device, group)
     once, plan = orders[0][1].once, orders[0][1].roll_out
     assert plan is not None, "a release has one"
-    others = in_turns(device, [(group, order.roll_out) for group, order in orders], once, given)
+    others = turns(device, [(group, order.roll_out) for group, order in orders], once, given).others
     wave = plan.next_wave(len(given), others)
     if wave is None:
         raise LocalError("no remaining device obeys commands", hint="'covey order' shows which devices obey")

@@ -292,12 +292,10 @@ def _hint(found: Release) -> str:
             return f"to continue despite these failures: covey release resume {found.id[:8]} --accept-failures"
         case "paused":
             return f"to continue: covey release resume {found.id[:8]}"
-        case "under way" if not found.devices:
+        case "under way" if found.missing or not found.devices:
+            what = "orders for some groups have not come yet" if found.devices else "no device is known to have it"
             end = "resume" if found.missing else "abort"
-            return (
-                "the order of its first wave has not come yet;"
-                f" if the device that gave it is lost: covey release {end} {found.id[:8]}"
-            )
+            return f"{what}; if the device that gave it is lost: covey release {end} {found.id[:8]}"
     return ""
 
 

@@ -17,11 +17,12 @@ from covey.app.orders.fleet import Scope, administered, remove_everywhere, share
 from covey.app.orders.plans import find_plan
 from covey.app.orders.release_reports import Release, release
 from covey.app.orders.releases import PlannedPart, abort, begin, go_on, pause, plan_release, read_waves, resume
+from covey.core.group.manifest import Member
 from covey.core.history.bodies import read_body
 from covey.core.history.history import History
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Operation, read_operation
-from covey.core.history.orders import CommandOrder, OperatorChange
+from covey.core.history.orders import CommandOrder, Obeying, OperatorChange
 from covey.core.ids import DeviceKey, GroupId, key_text
 from covey.core.orders.selector import Selector, SelectorKind
 from covey.core.presence.status import PeerPresence, State
@@ -52,9 +53,14 @@ class Operator:
         self.scope = Scope(administered(opened), fleet=True)
 
     def begin(
-        self, waves: str = "1,50%,100%", stop: int = 30, selector: str = "all", seen_within_us: int | None = 0
+        self,
+        waves: str = "1,50%,100%",
+        stop: int = 30,
+        selector: str = "all",
+        seen_within_us: int | None = 0,
+        patience_us: int = _HOUR_US,
     ) -> Release:
-        bounds = stop, _HOUR_US, 0, seen_within_us
+        bounds = stop, patience_us, 0, seen_within_us
         plans = plan_release(self.opened, self.scope.groups, selector, read_waves(waves), *bounds)
         parts = [PlannedPart(group, plan, sealed(self.opened, group)) for group, plan in plans]
         return begin(self.opened, self.scope, "install", parts, selector)
@@ -146,6 +152,16 @@ def test_a_device_that_leaves_before_it_reports_lets_no_further_wave_begin(fleet
     assert _given(fleet, fleet.laptop).total() == 2, "another device is the first"
     found = _end(fleet, fleet.laptop, found.id)
     assert (found.state, len(found.devices)) == ("finished", 11)
+
+
+@pytest.mark.slow
+def test_a_release_whose_only_device_has_left_has_not_finished(fleet: OperatedFleet) -> None:
+    with _operator(fleet, fleet.laptop) as laptop:
+        one = fleet.devices[fleet.groups[0]][0]
+        found = laptop.begin(selector=one.hex())
+        remove_everywhere(laptop.opened, one, [laptop.opened.node.groups.group(fleet.groups[0])], "pump")
+    assert _states(fleet, fleet.laptop, found.id) == ("under way", 0, 0)
+    assert f"covey release abort {found.id[:8]}" in fleet.laptop.ok("release", "show", found.id)
 
 
 @pytest.mark.slow
@@ -265,6 +281,56 @@ def test_the_phone_gives_no_first_wave_while_that_of_the_laptop_may_be_on_its_wa
     ended = _end(fleet, fleet.phone, found.id)
     assert (ended.state, len(ended.devices)) == ("finished", 12)
     assert set(_given(fleet, fleet.phone).values()) == {1}
+
+
+@pytest.mark.slow
+def test_a_release_has_not_finished_while_a_group_lacks_its_order(fleet: OperatedFleet) -> None:
+    assert fleet.phone is not None
+    with _operator(fleet, fleet.laptop) as laptop:
+        found = laptop.begin("12")
+    *here, late = fleet.groups
+    fleet.carry([fleet.personal, *here])
+    ended = _states(fleet, fleet.phone, found.id)
+    assert ended == ("under way", 8, 4)
+    assert f"covey release resume {found.id[:8]}" in fleet.phone.ok("release", "show", found.id)
+    fleet.carry([late])
+    assert _states(fleet, fleet.phone, found.id) == ("finished", 12, 0)
+
+
+def _states(fleet: OperatedFleet, own: Here, name: str) -> tuple[str, int, int]:
+    """Have all devices report; return the state, and how many devices were given the release and how many not."""
+    fleet.report(own)
+    with _operator(fleet, own) as operator:
+        found = operator.go_on(name)
+    return found.state, len(found.devices), found.others
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("patience_us", "state"), [(_HOUR_US, ("under way", 11, 1)), (0, ("finished", 11, 0))])
+def test_a_release_awaits_a_device_between_two_groups_for_its_patience(
+    fleet: OperatedFleet, patience_us: int, state: tuple[str, int, int]
+) -> None:
+    with _operator(fleet, fleet.laptop) as laptop:
+        found = laptop.begin("11,100%", patience_us=patience_us)
+        given = {bytes.fromhex(each.device) for each in found.devices}
+        moving = next(
+            each
+            for number in range(3)
+            for place in range(4)
+            if (each := identity(f"{number} {place}")).signing_public not in given
+        )
+        [source] = [group for group, keys in fleet.devices.items() if moving.signing_public in keys]
+        target = next(each for each in fleet.groups if each != source)
+        with laptop.opened.store.transaction():
+            laptop.opened.node.actions.change(
+                target, lambda draft, _: draft.adding(Member(moving.keys, since=draft.version)), laptop.opened.now()
+            )
+        remove_everywhere(laptop.opened, moving.signing_public, [laptop.opened.node.groups.group(source)], "pump")
+    assert _states(fleet, fleet.laptop, found.id) == state
+    with fleet.open(fleet.laptop) as opened:
+        fleet.say(opened, target, moving, Obeying())
+    with _operator(fleet, fleet.laptop) as laptop:
+        assert release(laptop.opened, laptop.scope.groups, found.id).state == "ready"
 
 
 @pytest.mark.slow
