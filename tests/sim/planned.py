@@ -8,7 +8,8 @@ devices really did. It checks:
    twice, and by nobody whom the hostile member alone orders anything. A device that was moving when the order was given
    obeys it at most once, and is shown as one that did if it did, and not otherwise. So does one that was moved by an
    operator's device which did not hold the order: the device may be out of the group before it hears of the order.
-   One whose group's order, and with it the plan, nobody else had heard of when the laptop died need not obey it.
+   One whose group's order, and with it the plan, nobody else had heard of when the laptop died need not obey it. One
+   that alone had heard of the order, obeyed, and left need not be shown: no member takes the result.
 2. A release is installed at most once on each device. A further wave begins only if, of each earlier wave that its
    operator knows of, no more devices than the bound are on another version. A release that no device can bear is on no
    device of a second wave, and none stays on it.
@@ -45,15 +46,15 @@ from covey.app.orders.releases import PlannedPart, abort, begin, go_on, pause, p
 from covey.core.actions.commands import CommandRecord
 from covey.core.actions.definition import MOVE_ACTION
 from covey.core.actions.obeying import obeyers
-from covey.core.actions.results import CommandState
+from covey.core.actions.results import CommandState, OrderResult
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import read_operation
 from covey.core.history.orders import CommandOrder, OperatorChange
 from covey.core.history.releases import ReleaseChange, ReleaseState
-from covey.core.ids import DeviceKey, GroupId, Place
+from covey.core.ids import DeviceKey, GroupId, OperationId, Place
 from covey.core.orders.selector import EVERYBODY
-from covey.core.wire.message import read_message
+from covey.core.wire.message import Message, MessageType, read_message
 from covey.core.wire.topics import inbox_topic
 from covey.errors import LocalError
 from tests.fleet import Device
@@ -272,9 +273,16 @@ class PlannedWorld:
         """Say whether something waits for a device that can take it: one that is listed, and will not come, cannot."""
         for each in self.devices:
             queued = device.store.outbox.queued(each.key, Place(0), _LOOKED_AT, _LOOKED_AT * 65_536)
-            if any(each.node.groups.is_in(read_message(raw, verify=False).group_id) for _, raw in queued):
+            messages = (read_message(raw, verify=False) for _, raw in queued)
+            if any(each.node.groups.is_in(message.group_id) and self._can_be_taken(message) for message in messages):
                 return True
         return False
+
+    def _can_be_taken(self, message: Message) -> bool:
+        """Say whether a message that waits can be taken: a result cannot while no member holds its order."""
+        if message.type is not MessageType.ORDER_RESULT:
+            return True
+        return self._is_held(message.group_id, OrderResult.from_wire(message.body).order)
 
     def _open(self) -> Iterator[str]:
         """Yield what is under way, as the device that looks after things sees it; first what is quickly looked at."""
@@ -555,18 +563,30 @@ class PlannedWorld:
                 record = self._record(name, plan)
                 state = None if record is None else record.state
                 did = effects[name][number] == 1
+                is_shown = outcomes.get(name) in {"done", "failed", "unknown"} or self._is_held_by_nobody(name, number)
                 is_lost = plan.kept is None and note.where.get(name) not in plan.groups  # the laptop died with it
                 if name in note.must and not is_lost:
                     check(did or state is CommandState.UNKNOWN, f"{name} has not obeyed order {number}: {state}")
-                    check(
-                        outcomes.get(name) in {"done", "failed", "unknown"},
-                        f"order {number} is {outcomes.get(name)} on {name}, which has obeyed it",
-                    )
+                    check(is_shown, f"order {number} is {outcomes.get(name)} on {name}, which has obeyed it")
                 missed += not did and state is not CommandState.UNKNOWN
                 check(did or outcomes.get(name) not in {"done", "failed"}, f"{name} is said to have obeyed {number}")
-                is_shown = outcomes.get(name) in {"done", "failed", "unknown"}
                 check(not did or is_shown, f"{name} has obeyed order {number}, which is {outcomes.get(name)} there")
         return missed
+
+    def _is_held_by_nobody(self, name: str, number: int) -> bool:
+        """Say whether no member of its group holds the order by which a gateway obeyed, which has left that group."""
+        records = self.gateways[name].store
+        for group in self.groups:
+            for each in records.operations.of_kind(group, OperationKind.COMMAND):
+                body, record = read_body(read_operation(each.raw, verify=False)), records.commands.record(each.id)
+                is_it = isinstance(body, CommandOrder) and body.arguments.get("number") == str(number)
+                if is_it and record is not None and record.state is CommandState.DONE:
+                    return not self._is_held(group, each.id)
+        return False
+
+    def _is_held(self, group: GroupId, order: OperationId) -> bool:
+        members = (each for each in self.devices if each.node.groups.is_in(group))
+        return any(each.store.operations.raw(group, order) is not None for each in members)
 
     def _record(self, name: str, plan: KnownPlan) -> CommandRecord | None:
         """Return what a gateway made of a plan's order; it refuses further ones with the same once-id."""
