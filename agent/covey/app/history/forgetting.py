@@ -50,7 +50,8 @@ class _OverCommands:
 
     1. It counts, and its deadline has passed, if it has one. An ignored order is shown as an attempt, and stays.
     2. If it was for this device, its result is final, and was queued for all its recipients.
-    3. If results of it come to this device, there is one from every target that could have accepted it.
+    3. If results of it come to this device, there is one from every target that could have accepted it; else from every
+       board on this device's ports that it is for.
     """
 
     def __init__(self, device: Device, manifest: GroupManifest) -> None:
@@ -59,6 +60,8 @@ class _OverCommands:
         self._now_us = device.now().wall_us
         self._own = device.node.identity.signing_public
         group_id, present = manifest.group_id, [each.keys.signing_public for each in manifest.members]
+        self._boards = {each.keys.signing_public for each in manifest.members if each.is_board}
+        self._on_ports = {each.keys.signing_public for each in device.store.boards.all()}
         self._obeyers = obeyers(device.store.operations.nodes(group_id))
         void = device.node.history.standing(group_id).void
         weighed = weigh_orders(
@@ -78,11 +81,12 @@ class _OverCommands:
         if deadline_us is not None and deadline_us > self._now_us:
             return False
         present = {each.keys.signing_public for each in self._manifest.members}
-        takers = addressees(store.groups, self._manifest, operation) & self._obeyers.of(operation_id) & present
+        obeying = self._boards | self._obeyers.of(operation_id)
+        takers = addressees(store.groups, self._manifest, operation) & obeying & present
         if self._own in takers and not store.commands.is_reported(operation_id):
             return False
         if self._own not in hearers(self._manifest, operation.author, self._operators):
-            return True
+            takers &= self._on_ports
         return takers <= {each.device for each in store.order_results.of_order(group_id, operation_id)}
 
 

@@ -113,12 +113,14 @@ class GroupCommands:
         return NewCommands(self._each(given), self._each(lost[-LOST_COMMANDS:]), forgotten)
 
     def of_board(self, board: Member, known: dict[OperationId, bool]) -> list[OperationId]:
-        """Return the commands that are for a board, in the history's order; of a release none is.
+        """Return the commands that are for a board, in the history's order; of a release none is, and none forgotten.
 
         `known` says of commands whether they are, and is added to: reading each of them once is enough.
         """
         for operation_id in self.counting:
-            if operation_id not in known:
+            if operation_id in self._forgotten:
+                known[operation_id] = False
+            elif operation_id not in known:
                 operation, order = self._read(operation_id)
                 known[operation_id] = order.roll_out is None and self._is_for(board, operation, order)
         return [each for each in self.counting if known[each]]

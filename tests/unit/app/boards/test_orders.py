@@ -13,6 +13,7 @@ import pytest
 
 from covey.app.boards.orders import board_orders
 from covey.app.device.device import find_state, open_device
+from covey.app.history import forgetting
 from covey.core.ids import key_text
 from covey.core.now import Now
 from covey_boards.bridge import Bridge
@@ -106,6 +107,11 @@ class Site(Here):
         order: str = self.json("order", "run", *words)["id"]
         return order
 
+    def delete_what_is_over(self) -> None:
+        self.ok("history", "post", "the last of its log stays")
+        self.ok("history", "checkpoint")
+        self.ok("history", "delete", "--keep", "0")
+
     def outcome(self, order: str) -> dict[str, Any]:
         [device] = self.json("order", "show", order)["devices"]
         found: dict[str, Any] = device
@@ -172,6 +178,39 @@ def test_an_order_to_a_board_that_is_away_waits_and_a_lost_answer_is_asked_for_a
     site.live(8)
     assert site.outcome(order)["outcome"] == "done"
     assert opened == ["3"]
+
+
+@pytest.mark.slow
+def test_a_deleted_order_stops_none_that_comes_later(site: Site, opened: list[str]) -> None:
+    site.live(4)
+    first = site.order("open-valve", "--arg", "amount=1", "--for", "orchard")
+    site.live(3)
+    site.delete_what_is_over()
+    assert "which a checkpoint covers" in site.fails("order", "show", first, code=1)
+    second = site.order("open-valve", "--arg", "amount=2", "--for", "orchard")
+    site.live(3)
+    assert site.outcome(second)["outcome"] == "done"
+    assert opened == ["1", "2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hears_of_all", [True, False])
+def test_an_order_stays_until_the_board_that_it_is_for_has_answered(
+    site: Site, opened: list[str], monkeypatch: pytest.MonkeyPatch, *, hears_of_all: bool
+) -> None:
+    if not hears_of_all:
+        monkeypatch.setattr(forgetting, "hearers", lambda *_: ())
+    site.live(4)
+    site.line.broken = True
+    order = site.order("open-valve", "--arg", "amount=3", "--for", "orchard")
+    site.live(3)
+    site.delete_what_is_over()
+    site.line.broken = False
+    site.live(8)
+    assert opened == ["3"]
+    assert site.outcome(order)["outcome"] == "done"
+    site.delete_what_is_over()
+    assert "which a checkpoint covers" in site.fails("order", "show", order, code=1)
 
 
 @pytest.mark.slow
