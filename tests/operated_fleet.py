@@ -20,8 +20,8 @@ from covey.core.history.bodies import read_body
 from covey.core.history.body import OperationBody
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import Log, Operation, read_operation, sign_operation
-from covey.core.history.orders import CommandOrder, Obeying
-from covey.core.ids import DeviceKey, EpochId, GroupId, Incarnation
+from covey.core.history.orders import Approval, CommandOrder, Obeying
+from covey.core.ids import DeviceKey, EpochId, GroupId, Incarnation, OperationId
 from tests.command import Here
 from tests.fleet import identity
 
@@ -114,6 +114,16 @@ class OperatedFleet:
                 for stored in here.store.operations.of_kinds_after(group_id, [*kinds], 0, _ALL):
                     if there.store.operations.raw(group_id, stored.id) is None:
                         there.store.operations.add(read_operation(stored.raw, verify=False), 1, here.now().wall_us)
+
+    def delete_covered(self, own: Here, group_id: GroupId) -> None:
+        """Have an own device delete in a group what a checkpoint covers that both own devices have signed."""
+        others = [each for each in (self.laptop, self.phone) if each is not None and each is not own]
+        own.ok("history", "post", "the last of its log stays", "--group", group_id.hex())
+        checkpoint = OperationId(bytes.fromhex(own.json("history", "checkpoint", "--group", group_id.hex())["id"]))
+        for each in others:
+            with self.open(each) as there, self.open(own) as here:
+                self.say(here, group_id, there.node.identity, Approval(checkpoint))
+        own.ok("history", "delete", "--keep", "0", "--group", group_id.hex())
 
     def report(self, own: Here, failing: Collection[DeviceKey] = (), silent: Collection[DeviceKey] = ()) -> int:
         """Have the devices that were given a wave report to an own device; return how many did for the first time."""

@@ -52,6 +52,7 @@ class _OverCommands:
     2. If it was for this device, its result is final, and was queued for all its recipients.
     3. If results of it come to this device, there is one from every target that could have accepted it; else from every
        board on this device's ports that it is for.
+    4. If it moves devices to another group, and this device is to remove them from the old one, that has happened.
     """
 
     def __init__(self, device: Device, manifest: GroupManifest) -> None:
@@ -62,6 +63,7 @@ class _OverCommands:
         group_id, present = manifest.group_id, [each.keys.signing_public for each in manifest.members]
         self._boards = {each.keys.signing_public for each in manifest.members if each.is_board}
         self._on_ports = {each.keys.signing_public for each in device.store.boards.all()}
+        self._moves = {each.operation for each in device.store.move_orders.all()}
         self._obeyers = obeyers(device.store.operations.nodes(group_id))
         void = device.node.history.standing(group_id).void
         weighed = weigh_orders(
@@ -74,7 +76,7 @@ class _OverCommands:
         """Say so of one that the history holds."""
         store, group_id = self._device.store, self._manifest.group_id
         raw = store.operations.raw(group_id, operation_id)
-        if raw is None or operation_id not in self._counting:
+        if raw is None or operation_id not in self._counting or operation_id in self._moves:
             return False
         operation = read_operation(raw, verify=False)
         deadline_us = CommandOrder.from_wire(operation.body).deadline_us

@@ -353,3 +353,20 @@ def test_where_several_operators_must_sign_nothing_moves_before_they_have(tmp_pa
     order = site.split("device-0")["id"]
     [entry] = site.laptop.json("order", "list", "--group", site.old.hex())
     assert (entry["id"], entry["counts"]) == (order, False)
+
+
+@pytest.mark.slow
+def test_a_move_ends_although_history_is_deleted_meanwhile(site: Site) -> None:
+    order = site.split("device-0,device-1")["id"]
+    first, second = site.devices[site.old][:2]
+    site.results(order, [first], CommandState.DONE)
+    site.results(order, [second], CommandState.REFUSED, NOT_ALLOWED)
+    site.delete_covered(site.laptop, site.old)
+    site.look()
+    with site.open(site.laptop) as opened:
+        old, new = opened.node.groups.group(site.old), opened.node.groups.group(site.new)
+        assert (old.member(first), new.member(second)) == (None, None)
+    site.look()
+    site.delete_covered(site.laptop, site.old)
+    assert "which a checkpoint covers" in site.laptop.fails("order", "show", order, "--group", site.old.hex(), code=1)
+    assert site.look() is None
