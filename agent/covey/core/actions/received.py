@@ -6,7 +6,7 @@
 3. A result whose order is not here is kept separately, and judged by rule 2 whenever the order is read.
 4. A device that has left the group may report results of orders that it was given there, if it shares another group
    with this device: it may have left before they were acknowledged. It sends a result again while its order is not
-   here.
+   here. Of an order that was deleted here, the manifest that it names remains, and judges.
 5. Of one device the last `RESULTS_OF_ONE` results in a group are kept, and their last outputs, up to
    `RESULT_OUTPUT_BYTES_OF_ONE` and its share of `RESULT_OUTPUT_BYTES`: so no device takes another's room. If an output
    is deleted, the rest of the result stays.
@@ -25,7 +25,7 @@ from covey.core.history.bodies import read_body
 from covey.core.history.body import OperationBody
 from covey.core.history.operation import Operation, read_operation
 from covey.core.history.orders import CommandOrder, SettingOrder
-from covey.core.ids import DeviceKey, GroupId, OperationId
+from covey.core.ids import DeviceKey, GroupId, ManifestHash, OperationId
 from covey.core.membership.groups import Groups
 from covey.core.now import Now
 from covey.errors import NotAllowedError, NotAMemberError
@@ -56,10 +56,13 @@ class ReceivedResults:
         group = self._groups.group(group_id)
         raw = self._records.operations.raw(group_id, result.order)
         member = group.member(device)
-        may_be_former = member is None and result.board is None
-        if may_be_former and raw is None:
-            return False
-        if not (may_be_former and self._was_ordered(group, raw, device)) and (member is None or member.is_board):
+        if member is None and result.board is None:
+            shape = self._records.operations.shape(group_id, result.order)
+            if shape is None:
+                return False
+            named = _named(self._records.groups, group, shape.manifest)
+            member = None if named is None else named.member(device)
+        if member is None or member.is_board:
             raise NotAllowedError("the sender of a result obeys no operator")
         if result.board is not None:
             device = result.board
@@ -73,21 +76,13 @@ class ReceivedResults:
         self._records.order_results.keep(group_id, device, result, now.wall_us, share, judged=raw is not None)
         return True
 
-    def _was_ordered(self, group: GroupManifest, raw: bytes | None, device: DeviceKey) -> bool:
-        """Say whether an order is for a device that was a member when it was given, and no board (rule 4)."""
-        if raw is None:
-            return False
-        named = _named(self._records.groups, group, read_operation(raw, verify=False))
-        former = None if named is None else named.member(device)
-        return former is not None and not former.is_board
-
     def _is_for(self, group: GroupManifest, raw: bytes, device: DeviceKey) -> bool:
         """Return whether an operation is an order for a device (rule 2), without looking at all others."""
         if self._last is None or self._last[0] != raw:
             operation = read_operation(raw, verify=False)
             self._last = raw, operation, read_body(operation)
         _, operation, order = self._last
-        named = _named(self._records.groups, group, operation)
+        named = _named(self._records.groups, group, operation.manifest)
         member = None if named is None else named.member(device)
         return member is not None and _is_addressed(order, member)
 
@@ -99,7 +94,7 @@ class ReceivedResults:
 
 def addressees(manifests: GroupRecords, group: GroupManifest, operation: Operation) -> frozenset[DeviceKey]:
     """Return the targets of a command (rule 2), or the boards of a setting; empty for other operations."""
-    order, named = read_body(operation), _named(manifests, group, operation)
+    order, named = read_body(operation), _named(manifests, group, operation.manifest)
     if named is None:
         return frozenset()
     return frozenset(member.keys.signing_public for member in named.members if _is_addressed(order, member))
@@ -111,10 +106,10 @@ def _is_addressed(order: OperationBody, member: Member) -> bool:
     return member.is_board or isinstance(order, CommandOrder)
 
 
-def _named(manifests: GroupRecords, group: GroupManifest, operation: Operation) -> GroupManifest | None:
-    if operation.manifest == group.hash:
+def _named(manifests: GroupRecords, group: GroupManifest, manifest: ManifestHash) -> GroupManifest | None:
+    if manifest == group.hash:
         return group
-    raw = manifests.manifest(group.group_id, operation.manifest)
+    raw = manifests.manifest(group.group_id, manifest)
     return None if raw is None else read_manifest(raw)
 
 

@@ -220,6 +220,32 @@ def test_a_result_of_a_device_that_has_left_waits_for_its_order(parted: Left) ->
     assert (_kept(ann, group_id, unknown), ben.store.outbox.totals()[0]) == ([], 1)
 
 
+def _delete(ann: Device, group_id: GroupId, order: OperationId) -> None:
+    """Delete what an order says, as a checkpoint lets a device do."""
+    with ann.store.transaction():
+        ann.node.history.write(group_id, Note("text/plain", b"the last of its log stays"), ann.now)
+        shape = ann.store.operations.shape(group_id, order)
+        assert shape is not None
+        assert ann.store.operations.forgotten.take([shape.arrival]) == 1
+
+
+def test_a_device_that_has_left_reports_on_an_order_that_was_deleted_meanwhile(parted: Left) -> None:
+    ann, ben, group_id, order = parted
+    _delete(ann, group_id, order)
+    _reports(ben, ann, group_id, _result(order))
+    assert _kept(ann, group_id, order) == [(ben.key, _result(order))]
+    assert ben.store.outbox.totals()[0] == 0
+
+
+def test_a_device_that_has_left_reports_nothing_that_was_ordered_later_and_deleted(parted: Left) -> None:
+    ann, ben, group_id, _ = parted
+    later = _ordered(ann, group_id)
+    _delete(ann, group_id, later)
+    _reports(ben, ann, group_id, _result(later))
+    assert _kept(ann, group_id, later) == []
+    assert ann.store.counters.values()["quarantined_not_allowed"] == 1
+
+
 def test_a_device_that_has_left_reports_nothing_that_was_ordered_later(parted: Left) -> None:
     ann, ben, group_id, _ = parted
     later = _ordered(ann, group_id)
