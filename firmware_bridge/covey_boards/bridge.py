@@ -16,14 +16,18 @@
 10. Lines may come and go (`udp_lines`). Lines whose board is no member are not logged, their rows in the store go with
     them, and only one of them may identify itself in a second.
 11. What a board calls an alarm goes ahead of other messages, within the bounds of `forwarding`.
+12. An error that nobody has foreseen stops only what was done for one board, and is logged once. The message that it
+    came with counts as refused; an order or a firmware is tried again a minute later.
 """
 
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from covey.core import crypto
 from covey.core.crypto import DeviceKeys
@@ -32,7 +36,7 @@ from covey.core.ids import DeviceKey, GroupId, NoisePublic, OperationId, printab
 from covey.core.node import Node
 from covey.core.now import Now
 from covey.core.routing.forwarding import board_member
-from covey.errors import LocalError, MalformedError, OutboxFullError
+from covey.errors import LocalError, MalformedError, OutboxFullError, StorageError
 from covey.limits.actions import CLOCK_SETTLES_US
 from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_SOFTWARE_BYTES, MAXIMUM_TROUBLE_BYTES
 from covey.limits.message import MAXIMUM_COUNTER
@@ -60,6 +64,9 @@ _ENROL_US = 10_000_000
 _ORDER_US = 60_000_000
 """How soon a board that says nothing of an order is told it again."""
 
+_DEFECT_US = 60_000_000
+"""How soon something is done again for a board after it failed in a way that nobody has foreseen."""
+
 _NOTE_US = 60_000_000
 """How old the line's counters in the store may be; each note is a write to the disk."""
 
@@ -82,6 +89,8 @@ _LINE_EVENTS = 32
 """Events of one line in a turn: no line holds up the others."""
 
 _NUMBER_NAME = re.compile(r"[a-z0-9_]{1,32}")
+
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +244,19 @@ class Bridge:
             self._stranger_at_us = now.monotonic_us + _STRANGER_US
         return waits
 
+    def _apart(self, line: Line, node: Node, step: Callable[[], Done], otherwise: Done) -> Done:
+        """Rule 12. The disk concerns all boards."""
+        try:
+            return step()
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other boards go on
+            node.discard()
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{place.filename.rpartition('/')[2]}:{place.lineno}"
+            self._warn_once(line, node, f"brings out a defect of Covey ({type(error).__name__}, {where})")
+            return otherwise
+
     # -- what boards say ----------------------------------------------------------------------------------------------
 
     def _listen(self, line: Line, node: Node, now: Now) -> None:
@@ -246,7 +268,8 @@ class Bridge:
             line.received_us = now.monotonic_us
             if isinstance(event, SerialMessage):
                 line.held, line.held_until_us = event, now.monotonic_us + _FULL_US
-                if not self._receive(line, event.content, node, now):
+                received = partial(self._receive, line, event.content, node, now)
+                if not self._apart(line, node, received, otherwise=True):
                     return
                 line.held = None
                 line.link.acknowledge(event)
@@ -405,49 +428,60 @@ class Bridge:
         if due and line.link.send(messages.to_line(messages.TIME, now.wall_us, synchronised)):
             line.time_at_us = now.monotonic_us + _TIME_US
             line.synchronised = synchronised
+        retry_us = now.monotonic_us + _DEFECT_US
         if line.collector == NO_COLLECTOR and now.monotonic_us >= line.enrol_at_us:
-            self._enrol(line, line.board, node, now)
+            enrolled = partial(self._enrol, line, line.board, node, now)
+            line.enrol_at_us = self._apart(line, node, enrolled, retry_us)
         elif self._orders is not None and now.monotonic_us >= line.order_at_us:
-            self._hand_order(line, line.board, node, now)
-        self._bring_firmware(line, node, now)
+            handed = partial(self._hand_order, line, line.board, node, now)
+            line.order_at_us = self._apart(line, node, handed, retry_us)
+        if now.monotonic_us >= line.firmware_at_us:
+            line.firmware_at_us = self._apart(line, node, partial(self._bring_firmware, line, node, now), retry_us)
 
-    def _bring_firmware(self, line: Line, node: Node, now: Now) -> None:
-        """Tell a board of a group that has a collector what is next of the firmware that it is to run."""
+    def _bring_firmware(self, line: Line, node: Node, now: Now) -> int:
+        """Tell a board of a group that has a collector what is next of the firmware that it is to run.
+
+        Return when to look again.
+        """
         if self._firmware is None or line.board is None or not line.up or line.collector == NO_COLLECTOR:
-            return
+            return 0
         key = line.board.keys.signing_public
         message = self._firmware.next_message(key, now) if board_member(node.groups, key) is not None else None
         if message is not None:
             line.link.send(message)
+        return 0
 
-    def _hand_order(self, line: Line, board: AttachedBoard, node: Node, now: Now) -> None:
-        """Rule 8. One that has a deadline waits until the board knows what time it is, or nobody will tell it."""
+    def _hand_order(self, line: Line, board: AttachedBoard, node: Node, now: Now) -> int:
+        """Rule 8. One that has a deadline waits until the board knows what time it is, or nobody will tell it.
+
+        Return when to look again.
+        """
         assert self._orders is not None
         order = self._orders.next_order(board.keys.signing_public, board.software, node, now)
         if order is None:
-            return
+            return 0
         if order.has_deadline and not line.synchronised and now.monotonic_us < line.up_at_us + CLOCK_SETTLES_US:
-            return
-        if line.link.send(messages.to_line(line_orders.ORDER, list(order.raws))):
-            line.order_at_us = now.monotonic_us + _ORDER_US
+            return 0
+        is_sent = line.link.send(messages.to_line(line_orders.ORDER, list(order.raws)))
+        return now.monotonic_us + _ORDER_US if is_sent else 0
 
-    def _enrol(self, line: Line, board: AttachedBoard, node: Node, now: Now) -> None:
-        """Rule 4."""
+    def _enrol(self, line: Line, board: AttachedBoard, node: Node, now: Now) -> int:
+        """Rule 4. Return when to look again."""
         key = board.keys.signing_public
         found = board_member(node.groups, key)
         if found is None:
             self._warn_once(line, node, f"is in no group: covey mcu enrol {line.link.port}")
-            return
+            return 0
         collector = node.groups.collector_of(found[0].group_id, key)
         if collector is None:
             self._warn_once(line, node, "has no collector in its group: covey invite --capability collector")
-            return
+            return 0
         keys = collector.keys
         threshold, operators = (1, []) if self._orders is None else self._orders.operators(found[0].group_id)
         if operators:
             line.link.send(messages.to_line(line_orders.OPERATORS, threshold, operators))
         line.link.send(messages.to_line(messages.ENROL, found[0].group_id, keys.signing_public, keys.noise_public))
-        line.enrol_at_us = now.monotonic_us + _ENROL_US
+        return now.monotonic_us + _ENROL_US
 
     def _look_for_copies(self, node: Node, now: Now) -> None:
         """Rule 6. A board with another address now was at the previous one until a moment ago, and is no copy."""

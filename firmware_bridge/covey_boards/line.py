@@ -36,7 +36,7 @@ class Line:
         self.noted: AttachedBoard | None = None
         self.trouble = self.copy = ""
         self.trouble_at_us = 0
-        self.order_at_us = self.up_at_us = 0
+        self.order_at_us = self.firmware_at_us = self.up_at_us = 0
         self.sleeps_until_us: int | None = None
         self.is_strange = False
 
