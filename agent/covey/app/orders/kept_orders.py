@@ -1,5 +1,5 @@
-"""Caches the operators' orders of each group, and judges them again only if the result may differ: after new orders, a
-new manifest, other void operations, or other pins."""
+"""Caches the operators' orders of each group, and judges them again only if the result may differ: after new orders,
+also such as others had deleted, a new manifest, other void operations, or other pins."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class KeptOrders(Generic[Weighed]):
     def stamp(self, node: Node, group: GroupManifest) -> object:
         """Return another object whenever other orders may count."""
         arrival = self._operations.last_arrival_of(group.group_id, self._kinds)
-        return (group.hash, arrival, node.history.standing(group.group_id).void, self._pins_of(group.group_id))
+        deleted = self._operations.forgotten.last_arrival()
+        return (group.hash, arrival, deleted, node.history.standing(group.group_id).void, self._pins_of(group.group_id))
 
     def of(self, node: Node, group: GroupManifest) -> Weighed:
         """Return what holds now."""

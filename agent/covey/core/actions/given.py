@@ -8,7 +8,8 @@
    as well: one operator starts it, and all have agreed on the plan (`orders/authority.py`, rule 7).
 3. A device that obeyed in the group before, in records that it has lost, reports the other commands as unknown: the
    last `LOST_COMMANDS`, unless their deadline has certainly passed.
-4. A command for this device whose content was forgotten before it arrived here is reported.
+4. A command for this device whose content was forgotten before it arrived here is reported. One that this device has
+   forgotten since the commands were judged is over: it is for nobody here any more.
 """
 
 from __future__ import annotations
@@ -104,7 +105,10 @@ class GroupCommands:
                 if operation_id in following:
                     unheard.append(self._forgotten[operation_id])
                 continue
-            operation, order = self._read(operation_id)
+            found = self._read(operation_id)
+            if found is None:
+                continue
+            operation, order = found
             if operation_id in following:
                 given.append(operation_id)
             elif operation.height > (obeyed_before or 0) and not _is_past(order, moment):
@@ -118,23 +122,23 @@ class GroupCommands:
         `known` says of commands whether they are, and is added to: reading each of them once is enough.
         """
         for operation_id in self.counting:
-            if operation_id in self._forgotten:
-                known[operation_id] = False
-            elif operation_id not in known:
-                operation, order = self._read(operation_id)
-                known[operation_id] = order.roll_out is None and self._is_for(board, operation, order)
+            if operation_id not in known:
+                found = self._read(operation_id)
+                known[operation_id] = found is not None and found[1].roll_out is None and self._is_for(board, *found)
         return [each for each in self.counting if known[each]]
 
     def _each(self, operation_ids: Iterable[OperationId]) -> Iterator[GivenCommand]:
-        return (_given(*self._read(each)) for each in operation_ids)
+        return (_given(*found) for each in operation_ids if (found := self._read(each)) is not None)
 
     def _unheard(self, node: OrderNode) -> GivenCommand:
         """Return a command of which only author and targets are known."""
         return GivenCommand(node.id[:ONCE_BYTES], self._group.group_id, node.id, node.author, _FORGOTTEN)
 
-    def _read(self, operation_id: OperationId) -> tuple[Operation, CommandOrder]:
+    def _read(self, operation_id: OperationId) -> tuple[Operation, CommandOrder] | None:
+        """Return a command, None if it is forgotten."""
         raw = self._operations.raw(self._group.group_id, operation_id)
-        assert raw is not None, "it was just weighed"
+        if raw is None:
+            return None
         operation = read_operation(raw, verify=False)
         order = read_body(operation)
         assert isinstance(order, CommandOrder), "of that kind"
@@ -145,7 +149,8 @@ class GroupCommands:
         forgotten = self._forgotten.get(operation_id)
         if forgotten is not None:
             return OrderTarget.from_wire(forgotten.target).selector.selects(member)
-        return self._is_for(member, *self._read(operation_id))
+        found = self._read(operation_id)
+        return found is not None and self._is_for(member, *found)
 
     def _is_for(self, member: Member, operation: Operation, order: CommandOrder) -> bool:
         whom = [order.selector] + ([] if order.roll_out is None else [order.roll_out.selector])

@@ -27,6 +27,7 @@ from covey_boards.updates import BoardUpdates
 from hil.on_board.firmware_simulation import Sensor
 from tests.board import Board, MemoryLine
 from tests.command import Here, covey
+from tests.fleet import identity
 
 WALL_US = 1_780_000_000_000_000
 
@@ -191,6 +192,24 @@ def test_a_deleted_order_stops_none_that_comes_later(site: Site, opened: list[st
     site.live(3)
     assert site.outcome(second)["outcome"] == "done"
     assert opened == ["1", "2"]
+
+
+@pytest.mark.slow
+def test_a_board_is_attached_after_an_order_for_another_one_was_deleted(site: Site, opened: list[str]) -> None:
+    meadow = identity("meadow")
+    keys = [key_text("sign", meadow.signing_public), key_text("noise", meadow.noise_public)]
+    site.ok("group", "add", *keys, "--label", "meadow", "--capability", "board")
+    site.live(4)
+    site.order("open-valve", "--arg", "amount=1", "--for", "orchard")
+    site.ok("setting", "set", "app.mode", "eco", "--for", "kim")
+    site.delete_what_is_over()  # which came later than the order, and the order itself is open
+    site.live(3)
+    now = Now(0, WALL_US)
+    with open_device(find_state(str(site.state))) as device:
+        orders = board_orders(device)
+        assert orders.next_order(site.board.key, "", device.node, now) is None
+        assert site.json("history", "delete", "--keep", "0")["deleted"] == 1
+        assert orders.next_order(meadow.signing_public, "", device.node, now) is None
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from covey.core.actions.installing import Installing
 from covey.core.actions.moving import Moving
 from covey.core.actions.results import CommandState, OrderResult
 from covey.core.group.manifest import GroupManifest
+from covey.core.history.history import Taken
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import read_operation
 from covey.core.history.orders import CommandOrder, OperatorChange
@@ -295,6 +296,18 @@ def test_a_newcomer_does_nothing_that_was_ordered_before(tmp_path: Path) -> None
     assert [fleet.machine.result(each) for each in (before, beside)] == [None, None]
     assert (fleet.machine.effects, fleet.machine.result(after)) == (["note"], ("BEGUN", ""))
     assert len(fleet.machine.obeys_since()) == 1
+
+
+def test_a_command_is_reported_whose_content_was_deleted_before_it_came(fleet: Fleet) -> None:
+    """Nothing comes with it that bears on orders: a group with one operator approves nothing."""
+    order = fleet.order(delivered=False)
+    here, there = fleet.ann.store.operations, fleet.ben.node.history
+    with fleet.ben.store.transaction():
+        for _, remains, _ in here.remains(fleet.group_id):
+            if fleet.ben.store.operations.held(fleet.group_id, remains.id) is None:
+                there.remember(fleet.group_id, remains, Taken())
+    fleet.machine.turn()
+    assert fleet.machine.result(order) == ("REFUSED", "action_forgotten")
 
 
 def test_without_operators_no_device_obeys(tmp_path: Path) -> None:

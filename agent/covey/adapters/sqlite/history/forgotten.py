@@ -129,6 +129,10 @@ class ForgottenOperations:
         rows = self._database.run(f"SELECT group_id, author, incarnation, sum(length) {_OF_LOG} GROUP BY log.id")
         return [(group_id, Log(author, incarnation), length) for group_id, author, incarnation, length in rows]
 
+    def last_arrival(self) -> int:
+        """Return which one, of any group, was the last to come, 0 where there is none."""
+        return self._database.one("SELECT coalesce(max(arrival), 0) FROM forgotten_operation")
+
     def count(self, group_id: GroupId) -> int:
         """Return how many there are."""
         return self._database.one(f"SELECT count(*) {_OF_LOG} WHERE group_id = ?", group_id)
