@@ -111,6 +111,7 @@ _OUR_OWN = {
     "MOMENT_REST_US": "this device's own installers",
     "STAGING_REST_US": "this device's own installers",
     "MAXIMUM_UDP_BOARDS": "lines of one gateway",
+    "BOARD_GONE_US": "this device's rules",
     "MAXIMUM_UDP_STRANGERS": "lines of one gateway",
     "PROBED_MEMBERS": "this device's own installers",
     "MAXIMUM_VERSION_CHARACTERS": "this device's own installers",

@@ -53,6 +53,9 @@ BOARD_PART_BYTES = 512
 """Of a firmware in one message of the line, which a board writes before it takes the next one: a heap of 64 KiB has it
 in one piece, and a board hashes as much at a time."""
 
+BOARD_GONE_US = 7 * 86_400_000_000
+"""A board that has said nothing at its gateway's port for a week is on another gateway, or broken."""
+
 MAXIMUM_UDP_BOARDS = 64
 """Boards of a group on UDP at one gateway: as many as a site has, each with its queue in memory."""
 

@@ -27,6 +27,7 @@ from covey.core.node import Node
 from covey.core.now import Now
 from covey.errors import ActionError, LocalError, StorageError
 from covey.limits.actions import CLOCK_SETTLES_US, MOVE_REST_US
+from covey.limits.board import BOARD_GONE_US
 from covey.ports import Clock, ProgramEnd, Programs, Report, RunningProgram, Transactions
 
 if TYPE_CHECKING:
@@ -324,7 +325,8 @@ class OrderedActions:
         under_way = self._moving.under_way()
         waits = {each.operation for each in under_way if node.history.awaits_past(each.source)}
         counting = self._counting | waits
-        obeyed = Obeyed(counting, self._operators, self._pins(), node.history.is_known, self._halted.paused)
+        boards = _boards_here(self._store, now) if under_way else ()
+        obeyed = Obeyed(counting, self._operators, self._pins(), node.history.is_known, self._halted.paused, boards)
         ended: list[Moved] = []
         final: list[CommandRecord] = []
         try:
@@ -380,6 +382,14 @@ def _is_found_out_later(running: _Running, end: End) -> bool:
     """Return whether the end is unknown because it may be ending this agent: the next one finds out."""
     is_known = isinstance(running.begun, StepBegun) or end.state is not CommandState.UNKNOWN
     return not is_known and running.begun.invocation.ends is not Ends.NOTHING
+
+
+def _boards_here(store: SqliteStore, now: Now) -> frozenset[DeviceKey]:
+    """Return the boards on this device's ports, without those that have been silent for long."""
+    since_us = now.wall_us - BOARD_GONE_US
+    return frozenset(
+        each.keys.signing_public for each in store.boards.all() if each.up or each.changed_at_us > since_us
+    )
 
 
 def _looked(running: _Running, now: Now) -> End | None:

@@ -7,7 +7,7 @@
    after an hour if that operator has not let it in. No other invitation is accepted, nor one to a group that the owner
    has declined.
 3. It takes part in at most `MAXIMUM_GROUP_MOVES` moves at a time, and enters no group by itself once it is in
-   `JOINED_UNASKED`, or while it has boards in the old one.
+   `JOINED_UNASKED`, or while it has boards in the old one; a board that has been silent for `BOARD_GONE_US` is gone.
 4. In the new group it obeys the operators that it obeys in the old one at that moment, and no device else. If the
    configuration names operators, it does not learn any.
 5. Once it is a member and the new group has a collector, readings go there. What waits for the collector of the old
@@ -86,7 +86,8 @@ class Obeyed:
     """The orders that this device obeys: the commands that count, and the operators of each group.
 
     `paused` are releases, by group and once-id. `pins`: whether the operators of the old group become those of the new
-    one (rule 4). `is_known` says whether a member of a group has what this device has written to its history.
+    one (rule 4). `is_known` says whether a member of a group has what this device has written to its history. `boards`
+    are those on this device's ports.
     """
 
     counting: Collection[OperationId]
@@ -94,6 +95,7 @@ class Obeyed:
     pins: bool
     is_known: Callable[[GroupId], bool]
     paused: Collection[tuple[GroupId, bytes]] = ()
+    boards: Collection[DeviceKey] = ()
 
 
 class Moving:
@@ -198,8 +200,8 @@ class Moving:
             return End(CommandState.STOPPED, REVOKED, why)
         if move.target in self._records.requests.declined():
             return End(CommandState.STOPPED, NOT_ALLOWED, "this device's owner has declined that group")
-        boards = (each.keys.signing_public for each in groups.group(move.source).members if each.is_board)
-        if any(self._records.carriers.of(each) == groups.own for each in boards):
+        boards = {each.keys.signing_public for each in groups.group(move.source).members if each.is_board}
+        if not boards.isdisjoint(obeyed.boards):
             why = "this device has boards in the old group, which cannot move with it"
             return End(CommandState.STOPPED, NOT_STARTED, why)
         pending = {each.group_id for each in self._records.joins.pending()} - {move.target}

@@ -20,8 +20,10 @@ from covey.core.orders.selector import EVERYBODY
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire.message import MessageType, read_message
 from covey.limits.actions import MAXIMUM_GROUP_MOVES, MOVED_LEAVES_US
+from covey.limits.board import BOARD_GONE_US
 from covey.limits.pairing import INVITE_REQUEST_US
 from covey.limits.personal import JOINED_UNASKED
+from covey.ports import AttachedBoard
 from tests.fleet import Device, admit, carry, found, identity
 from tests.unit.app.orders.test_ordered_actions import Fleet, Machine
 
@@ -334,17 +336,21 @@ def test_a_device_in_many_groups_enters_no_further_one_by_itself(site: Site) -> 
     assert (site.machine.result(order), site.is_in()) == (("STOPPED", NOT_STARTED), False)
 
 
-def test_a_gateway_with_boards_stays_with_them(site: Site) -> None:
+@pytest.mark.parametrize(
+    ("up", "silent_us", "stays"), [(True, BOARD_GONE_US, True), (False, 1, True), (False, BOARD_GONE_US, False)]
+)
+def test_a_gateway_with_boards_stays_with_them(site: Site, *, up: bool, silent_us: int, stays: bool) -> None:
     board = identity("board")
     with site.ann.store.transaction():
         listed = Member(board.keys, "board", capabilities=(BOARD,))
         site.ann.node.actions.change(site.group_id, lambda draft, _: draft.adding(listed), site.ann.now)
     with site.ben.store.transaction():
-        site.ben.store.carriers.set(board.signing_public, site.ben.key)
+        seen_us = site.ben.now.wall_us - silent_us
+        site.ben.store.boards.note(AttachedBoard("/dev/ttyACM0", board.keys, "a board", True, up, seen_us, {}))
     site.list_ben()
     order = site.move()
     site.turn(3)
-    assert (site.machine.result(order), site.is_in()) == (("STOPPED", NOT_STARTED), False)
+    assert (site.machine.result(order) == ("STOPPED", NOT_STARTED), site.is_in()) == (stays, not stays)
 
 
 def test_an_order_names_another_group(site: Site) -> None:
