@@ -1,6 +1,7 @@
 """Give a plan's order in the groups that lack it, on another device of the operator's person.
 
-1. A group lacks it if no operator's order of the plan is here: it was never sent, or its author was removed since.
+1. A group lacks it if no operator's order of the plan is here, nor was deleted here (`plans.py`): it was never sent, or
+   its author was removed since.
 2. The order is the one that is there, else the one that the plan keeps. It has the once-id of the plan, so a device
    that has it from the first author as well does it once.
 3. A setting is not given where a later one for its key is; nor a command after its deadline.
@@ -64,7 +65,7 @@ def lacking(device: Device, plan: KnownPlan) -> list[GroupManifest]:
     """Return the groups of a plan that this device administers, and that lack its order (rule 1)."""
     found = []
     for group in administered(device):
-        if group.group_id in plan.groups:
+        if group.group_id in plan.groups and group.group_id not in plan.deleted:
             signed = {entry.id for entry in orders(device, group) if entry.signers}
             if not any(each.id.hex() in signed for each in _here(plan, group)):
                 found.append(group)

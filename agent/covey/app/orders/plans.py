@@ -14,10 +14,13 @@ from covey.app.orders import command_reports, operators, setting_orders
 from covey.app.orders.command_reports import BY_WEIGHT, CommandReport, DeviceOutcome, rank
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import GIVING_KINDS, OperationKind
+from covey.core.history.operation import read_operation
 from covey.core.history.orders import OF_GROUP, Approval, CommandOrder, SettingOrder
 from covey.core.history.personal import PLAN_ID_BYTES
 from covey.core.ids import DeviceKey, GroupId, OperationId, PlanId
-from covey.core.orders.plans import kept_order, kept_plans, plan_id
+from covey.core.orders.plans import kept_order, kept_plans, narrowed, plan_id
+from covey.core.orders.selector import SelectorKind
+from covey.core.orders.target import OrderTarget
 from covey.errors import LocalError
 
 if TYPE_CHECKING:
@@ -37,7 +40,8 @@ _SHORTEST = 4
 class KnownPlan:
     """A plan: its operations that are here, each with its group, and what this person's devices keep of it.
 
-    `once`: the once-id of a release, by which people call it; `text` what it does.
+    `once`: the once-id of a release, by which people call it; `text` what it does. `deleted`: the groups whose
+    operation this device has most likely deleted, or got without its content.
     """
 
     id: PlanId
@@ -46,6 +50,7 @@ class KnownPlan:
     kept_as: Operation | None = None
     once: bytes | None = None
     text: str = ""
+    deleted: tuple[GroupId, ...] = ()
 
     @property
     def name(self) -> str:
@@ -62,7 +67,7 @@ class KnownPlan:
     def missing(self) -> tuple[GroupId, ...]:
         """The groups whose operation has not arrived here."""
         orders = self.kept is not None and self.kept.given in _PLANNED
-        here = {group.group_id for group, _ in self.orders}
+        here = {group.group_id for group, _ in self.orders} | {*self.deleted}
         return tuple(each for each in self.groups if orders and each not in here)
 
 
@@ -77,6 +82,7 @@ def plans(device: Device, groups: Iterable[GroupManifest]) -> dict[PlanId, Known
     releases: dict[PlanId, bytes] = {}
     texts: dict[PlanId, dict[str, None]] = {}
     by_once = _by_once(kept)
+    groups = tuple(groups)
     for group in groups:
         waves: dict[bytes, list[tuple[Operation, CommandOrder]]] = {}
         for operation in operators.given(device, group, _PLANNED):
@@ -96,13 +102,69 @@ def plans(device: Device, groups: Iterable[GroupManifest]) -> dict[PlanId, Known
         order = kept_order(operation.author, body)
         if isinstance(order, CommandOrder) and order.roll_out is not None:
             releases[plan] = order.once
+    deleted = _DeletedOrders(device, groups)
     known: dict[PlanId, KnownPlan] = {}
     for plan in dict.fromkeys([*found, *kept]):
         kept_plan, kept_as = kept.get(plan, (None, None))
         if plan in kept or plan in releases or len(found[plan]) > 1:
             text = "; ".join(texts.get(plan, {}))
-            known[plan] = KnownPlan(plan, tuple(found.get(plan, ())), kept_plan, kept_as, releases.get(plan), text)
+            orders = tuple(found.get(plan, ()))
+            gone = () if kept_plan is None or kept_as is None else deleted.of(kept_plan, kept_as, orders, own)
+            known[plan] = KnownPlan(plan, orders, kept_plan, kept_as, releases.get(plan), text, gone)
     return known
+
+
+class _DeletedOrders:
+    """Finds out in which groups a kept plan was given and its order was deleted since.
+
+    Of a deleted order its author and target remain, and it is older than the last checkpoint. Another order may have
+    had these; a plan that is taken for given is not given a second time.
+    """
+
+    def __init__(self, device: Device, groups: Iterable[GroupManifest]) -> None:
+        self._operations = device.store.operations
+        self._groups = {group.group_id: group for group in groups}
+        self._found: dict[GroupId, tuple[set[tuple[int, DeviceKey, OrderTarget]], int]] = {}
+
+    def of(
+        self,
+        plan: FleetPlan,
+        kept_as: Operation,
+        orders: Iterable[tuple[GroupManifest, Operation]],
+        own: Collection[DeviceKey],
+    ) -> tuple[GroupId, ...]:
+        """Return them; `orders` are here, and `own` the devices of this person."""
+        here = {group.group_id for group, _ in orders}
+        lacking = [each for each in plan.groups if each in self._groups and each not in here]
+        order = kept_order(kept_as.author, plan) if lacking else None
+        whole = None if order is None else order.target()
+        if whole is None or plan.given is None:
+            return ()
+        found = []
+        for group_id in lacking:
+            gone, upto_us = self._of_group(group_id)
+            if kept_as.made_at_us <= upto_us and any(
+                kind == plan.given and author in {kept_as.author, *own} and _is_part(target, OrderTarget(*whole))
+                for kind, author, target in gone
+            ):
+                found.append(group_id)
+        return tuple(found)
+
+    def _of_group(self, group_id: GroupId) -> tuple[set[tuple[int, DeviceKey, OrderTarget]], int]:
+        """Return what remains of deleted orders, and when the last checkpoint was made, by its author's clock."""
+        if group_id not in self._found:
+            nodes = self._operations.judged_nodes(group_id)
+            gone = {(each.kind, each.author, OrderTarget.from_wire(each.target)) for each in nodes if each.target}
+            last = next(self._operations.of_kind(group_id, OperationKind.CHECKPOINT, newest_first=True), None)
+            self._found[group_id] = gone, 0 if last is None else read_operation(last.raw, verify=False).made_at_us
+        return self._found[group_id]
+
+
+def _is_part(target: OrderTarget, whole: OrderTarget) -> bool:
+    """Say whether an order of one group may be part of a plan, by what they are for."""
+    if whole.selector.kind is not SelectorKind.DEVICES:
+        return target == whole
+    return target.key == whole.key and target.selector == narrowed(whole.selector, target.selector.devices)
 
 
 def _release_text(wave: CommandOrder) -> str:
@@ -230,6 +292,8 @@ def plan_report(device: Device, plan: KnownPlan) -> CommandReport | OrderEntry:
         kept = plan.kept
         orders = kept is not None and kept.given in _PLANNED
         what = "none of its orders has arrived here yet" if orders else "it orders nothing that devices report"
+        if plan.deleted:
+            raise LocalError(f"this device deleted the orders of plan {plan.name[:8]}, which checkpoints cover")
         hint = "try again when a relay and a member are online" if orders else "'covey history log' shows notes"
         raise LocalError(f"plan {plan.name[:8]} ({'' if kept is None else kept.text}): {what}", hint=hint)
     reports = []

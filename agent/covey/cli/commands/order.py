@@ -259,6 +259,8 @@ def _show_places(plan: plans.KnownPlan | None) -> None:
     if plan is not None:
         names = ", ".join(each.hex()[:8] for each in plan.groups)
         print(f"\nplan for {count(len(plan.groups), 'group')}: {names}")
+        if plan.deleted:
+            print(f"this device deleted its order in: {', '.join(each.hex()[:8] for each in plan.deleted)}")
         if plan.missing:
             missing = ", ".join(each.hex()[:8] for each in plan.missing)
             print(f"no valid order has arrived here from: {missing}")
