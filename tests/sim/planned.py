@@ -307,6 +307,18 @@ class PlannedWorld:
                     is_in = gateway.node.groups.is_in(group.group_id)
                     if is_in and gateway.store.operations.raw(group.group_id, operation.id) is None:
                         yield f"{gateway.name} lacks an order of {plan.name[:8]}"
+        yield from self._orders_to_come()
+
+    def _orders_to_come(self) -> Iterator[str]:
+        """Yield whether the device that looks after things lacks an order of a group that another member holds."""
+        own = self.living[0]
+        for each in self.devices:
+            for group_id in self.groups:
+                held = each.store.operations.of_kind(group_id, OperationKind.COMMAND)
+                if each.node.groups.is_in(group_id) and any(
+                    own.store.operations.raw(group_id, order.id) is None for order in held
+                ):
+                    yield f"{own.name} lacks an order that {each.name} holds"
 
     # -- what the operator does ---------------------------------------------------------------------------------------
 
