@@ -35,7 +35,7 @@ from covey.core.group.device_labels import DeviceLabels
 from covey.core.ids import DeviceKey, GroupId, NoisePublic, OperationId, printable, truncate_utf8
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.routing.forwarding import board_member
+from covey.core.routing.forwarding import board_member, board_memberships
 from covey.errors import LocalError, MalformedError, OutboxFullError, StorageError
 from covey.limits.actions import CLOCK_SETTLES_US
 from covey.limits.board import MAXIMUM_BOARD_NUMBERS, MAXIMUM_SOFTWARE_BYTES, MAXIMUM_TROUBLE_BYTES
@@ -102,6 +102,8 @@ class BoardOrder:
     hearers: Collection[DeviceKey]
     has_deadline: bool
     """Whether the board has to know what time it is."""
+    setting: str = ""
+    """The key, if the order is a setting."""
 
 
 class BoardOperators(Protocol):
@@ -468,19 +470,20 @@ class Bridge:
     def _enrol(self, line: Line, board: AttachedBoard, node: Node, now: Now) -> int:
         """Rule 4. Return when to look again."""
         key = board.keys.signing_public
-        found = board_member(node.groups, key)
-        if found is None:
+        groups = [group.group_id for group, _ in board_memberships(node.groups, key)]
+        if not groups:
             self._warn_once(line, node, f"is in no group: covey mcu enrol {line.link.port}")
             return 0
-        collector = node.groups.collector_of(found[0].group_id, key)
+        collected = ((each, node.groups.collector_of(each, key)) for each in groups)
+        group_id, collector = next((each for each in collected if each[1] is not None), (groups[0], None))
         if collector is None:
             self._warn_once(line, node, "has no collector in its group: covey invite --capability collector")
             return 0
         keys = collector.keys
-        threshold, operators = (1, []) if self._orders is None else self._orders.operators(found[0].group_id)
+        threshold, operators = (1, []) if self._orders is None else self._orders.operators(group_id)
         if operators:
             line.link.send(messages.to_line(line_orders.OPERATORS, threshold, operators))
-        line.link.send(messages.to_line(messages.ENROL, found[0].group_id, keys.signing_public, keys.noise_public))
+        line.link.send(messages.to_line(messages.ENROL, group_id, keys.signing_public, keys.noise_public))
         return now.monotonic_us + _ENROL_US
 
     def _look_for_copies(self, node: Node, now: Now) -> None:

@@ -5,11 +5,14 @@
 2. An order is handed down until its result is stored here: the board executes each once, however often it arrives.
 3. A result that the board signed is forwarded as it is. If a board cannot take orders, this device says so in its
    place.
-4. Of settings, only the one that counts last is handed down; of commands all, up to the last `RESULTS_OF_ONE`.
+4. Of settings, only the one that counts last is handed down; of commands all, up to the last `_COMMANDS`.
+5. One order at a time is handed down, in the history's order. One that the board has not answered for `_TRIES` minutes
+   lets those behind it pass, and has its turn again after them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
@@ -25,11 +28,11 @@ from covey.core.group.manifest import GroupManifest, Member
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import read_operation
-from covey.core.history.orders import CommandOrder
+from covey.core.history.orders import CommandOrder, SettingOrder
 from covey.core.ids import DeviceKey, GroupId, OperationId, device_name, labelled_name
 from covey.core.node import Node
 from covey.core.now import Now
-from covey.core.routing.forwarding import board_member
+from covey.core.routing.forwarding import board_member, board_memberships
 from covey.core.settings.desired import GroupSettings
 from covey.core.wire import cbor
 from covey.errors import LocalError, RemoteError
@@ -45,6 +48,10 @@ if TYPE_CHECKING:
 
 
 _LOOK_US = 60_000_000
+_COMMANDS = RESULTS_OF_ONE // 2
+"""Commands of one board: so the results of all of them are kept, next to those of its settings. One whose result has
+gone would be handed down again, and the board has forgotten it."""
+_TRIES = 5
 _OLD_FIRMWARE = "covey-board 0.1."
 _WITHOUT = "its firmware takes no orders"
 _TOO_LONG = f"an order and its approvals have more than {MAXIMUM_BOARD_ORDER_BYTES} bytes"
@@ -57,7 +64,10 @@ class BoardOrders:
         self._store = store
         self._judged = judged
         self._report = report
-        self._waiting: dict[DeviceKey, tuple[object, list[OperationId]]] = {}
+        self._waiting: dict[tuple[GroupId, DeviceKey], tuple[object, list[OperationId]]] = {}
+        self._tries: dict[DeviceKey, Counter[OperationId]] = {}
+        """How many minutes an order has been the one to be handed down to a board (rule 5)."""
+        self._tried_at_us: dict[DeviceKey, int] = {}
         self._unread: set[DeviceKey] = set()
         """Boards of which it was told that nobody can read what they say."""
         self._lacked_at_us = 0
@@ -71,26 +81,26 @@ class BoardOrders:
 
     def next_order(self, board: DeviceKey, software: str, node: Node, now: Now) -> BoardOrder | None:
         """Return what a board is to be told next (rule 2)."""
-        found = board_member(node.groups, board)
-        if found is None:
-            return None
-        group, member = found
         self._send_lacked(node, now)
-        waiting = self._of(node, group, member)
-        while waiting:
-            order = self._judged.read(group, waiting[0])
+        memberships = board_memberships(node.groups, board)
+        waiting = [(group, member, each) for group, member in memberships for each in self._of(node, group, member)]
+        tries = self._tries.setdefault(board, Counter())
+        for group, member, each in sorted(waiting, key=lambda found: tries[found[2]] // _TRIES):
+            order = self._judged.read(group, each)
             short = sum(map(len, order.raws)) <= MAXIMUM_BOARD_ORDER_BYTES
             if short and not software.startswith(_OLD_FIRMWARE):
+                self._count(member, order.id, now)
                 return order
             refused = OrderResult(
                 *(order.id, CommandState.REFUSED, now.wall_us, now.wall_us),
                 code=NOT_ALLOWED,
                 why=_WITHOUT if short else _TOO_LONG,
+                setting=order.setting,
                 board=board,
             )
             if not self._keep(group, order, refused, node, now):
                 return None
-            waiting.remove(order.id)
+            self._forget(group, board, order.id)
         return None
 
     def receive(self, board: DeviceKey, body: bytes, signature: bytes, node: Node, now: Now) -> bool:
@@ -105,24 +115,38 @@ class BoardOrders:
                 name = labelled_name(device_name(board), found[1].label)
                 self._report("warning", f"board {name} sent a malformed report on an order: {error}")
             return True
-        group, member = found
-        waiting = self._of(node, group, member)
-        if result.order not in waiting:
-            return True
-        if not self._keep(group, self._judged.read(group, result.order), result, node, now):
-            return False
-        waiting.remove(result.order)
+        for group, member in board_memberships(node.groups, board):
+            if result.order in self._of(node, group, member):
+                if not self._keep(group, self._judged.read(group, result.order), result, node, now):
+                    return False
+                self._forget(group, board, result.order)
         return True
 
     def _of(self, node: Node, group: GroupManifest, board: Member) -> list[OperationId]:
         key, stamp = board.keys.signing_public, self._judged.stamp(node, group)
-        found = self._waiting.get(key)
+        found = self._waiting.get((group.group_id, key))
         if found is None or found[0] != stamp:
             results = self._store.order_results
-            orders = list(self._judged.of_board(node, group, board))[-RESULTS_OF_ONE:]
+            orders = self._judged.of_board(node, group, board)
             found = stamp, [each for each in orders if results.of_device(group.group_id, each, key) is None]
-            self._waiting[key] = found
+            self._waiting[group.group_id, key] = found
         return found[1]
+
+    def _count(self, board: Member, order: OperationId, now: Now) -> None:
+        """Count a minute in which it was an order's turn (rule 5)."""
+        key = board.keys.signing_public
+        if now.monotonic_us < self._tried_at_us.get(key, 0):
+            return
+        self._tried_at_us[key] = now.monotonic_us + _LOOK_US
+        self._tries[key][order] += 1
+        if self._tries[key][order] == _TRIES:
+            name = labelled_name(device_name(key), board.label)
+            self._report("warning", f"board {name} does not answer order {order.hex()[:8]}: later ones may go first")
+
+    def _forget(self, group: GroupManifest, board: DeviceKey, order: OperationId) -> None:
+        """Note that a board has answered an order."""
+        self._waiting[group.group_id, board][1].remove(order)
+        self._tries.get(board, Counter()).pop(order, None)
 
     def _keep(self, group: GroupManifest, order: BoardOrder, result: OrderResult, node: Node, now: Now) -> bool:
         try:
@@ -179,7 +203,7 @@ class PinnedBoardOrders:
         found, key = self._orders.of(node, group), board.keys.signing_public
         settings = [each.operation for each in found.settings.of([board])[key].values()]
         commands = found.commands.of_board(board, found.known.setdefault(key, {}))
-        return [each.id for each in sorted(settings, key=lambda each: (each.height, each.id))] + commands
+        return [each.id for each in sorted(settings, key=lambda each: (each.height, each.id))] + commands[-_COMMANDS:]
 
     def read(self, group: GroupManifest, order: OperationId) -> BoardOrder:
         """Return an order, with the approvals that it may need."""
@@ -196,7 +220,8 @@ class PinnedBoardOrders:
                     approvals += [each for each in [operations.raw(group.group_id, node.id)] if each is not None]
         has_deadline = isinstance(body, CommandOrder) and body.deadline_us is not None
         hearing = hearers(group, operation.author, self._operators(group))
-        return BoardOrder(order, (raw, *approvals[: pinned.threshold]), hearing, has_deadline)
+        setting = body.key if isinstance(body, SettingOrder) else ""
+        return BoardOrder(order, (raw, *approvals[: pinned.threshold]), hearing, has_deadline, setting)
 
     def _operators(self, group: GroupManifest) -> Sequence[DeviceKey]:
         found = self._orders.last(group.group_id)

@@ -27,6 +27,7 @@ for nothing in it and cannot open it. Rules:
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -187,14 +188,17 @@ def blob_recipients(group: GroupManifest, own: DeviceKey, to: DeviceKey | None) 
 
 
 def board_member(groups: Groups, device: DeviceKey) -> tuple[GroupManifest, Member] | None:
-    """Return the group that we share with a board, and its record there; None for what is no board."""
-    if not groups.addresses.may_be_board(device):
-        return None
-    for group in groups.joined():
-        member = group.member(device)
-        if member is not None and member.is_board:
-            return group, member
-    return None
+    """Return the first group that we share with a board, and its record there; None for what is no board."""
+    return next(board_memberships(groups, device), None)
+
+
+def board_memberships(groups: Groups, device: DeviceKey) -> Iterator[tuple[GroupManifest, Member]]:
+    """Yield all groups that we share with a board, and its records there."""
+    if groups.addresses.may_be_board(device):
+        for group in groups.joined():
+            member = group.member(device)
+            if member is not None and member.is_board:
+                yield group, member
 
 
 def check_forward(groups: Groups, board: DeviceKey, recipient: DeviceKey, envelope: bytes) -> GroupManifest:
@@ -203,18 +207,19 @@ def check_forward(groups: Groups, board: DeviceKey, recipient: DeviceKey, envelo
     Raises:
         LocalError: it may not.
     """
-    found = board_member(groups, board)
-    if found is None:
+    shared = [group for group, _ in board_memberships(groups, board)]
+    if not shared:
         raise LocalError("this board is in no group of this device", hint="add it: covey mcu enrol")
-    member = found[0].member(recipient)
-    if member is None or COLLECTOR not in member.capabilities:
+    collected = (group for group in shared if (member := group.member(recipient)) and COLLECTOR in member.capabilities)
+    found = next(collected, None)
+    if found is None:
         raise LocalError(
             "the board sends to a device that is not a collector of its group",
             hint="make it choose again: covey mcu reset --unenrol",
         )
     if len(envelope) > MAXIMUM_BOARD_MESSAGE_BYTES:
         raise LocalError(f"a board's envelope must have at most {MAXIMUM_BOARD_MESSAGE_BYTES} bytes")
-    return found[0]
+    return found
 
 
 def check_forwarded(groups: Groups, message: Message, carrier: DeviceKey) -> None:
@@ -236,7 +241,6 @@ def read_downward(groups: Groups, message: Message) -> Forward:
         RemoteError: malformed, or its author shares no group with the board.
     """
     forward = Forward.from_wire(message.body)
-    found = board_member(groups, forward.to)
-    if found is None or found[0].member(message.author) is None:
+    if all(group.member(message.author) is None for group, _ in board_memberships(groups, forward.to)):
         raise NotAMemberError("the envelope's author shares no group with the board")
     return forward

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from covey.app.boards.orders import board_orders
-from covey.app.device.device import find_state, open_device
+from covey.app.boards import orders
+from covey.app.boards.orders import BoardOrders, PinnedBoardOrders, board_orders
+from covey.app.device.device import Device, find_state, open_device
 from covey.app.history import forgetting
-from covey.core.ids import key_text
+from covey.core.actions.results import OrderResult
+from covey.core.ids import OperationId, key_text
 from covey.core.now import Now
 from covey_boards.bridge import Bridge
 from covey_boards.device import core, slot_state, slots
@@ -79,6 +81,7 @@ class Site(Here):
         self.lines: list[str] = []
         self.line = MemoryLine(self.board)  # type: ignore[arg-type]
         self._now_us = 0
+        self.device: Device
         self.live: Callable[[float], None]
 
     @contextmanager
@@ -87,11 +90,14 @@ class Site(Here):
         with open_device(find_state(str(self.state))) as device:
             folder = find_state(str(self.state))
 
+            self.device = device
+
             def report(*line: str) -> None:
                 self.lines.append(" ".join(line))
 
+            handed = BoardOrders(device.store, PinnedBoardOrders(device), report)
             updates = BoardUpdates(folder.board_firmware, device.store, report)
-            bridge = Bridge([self.line], device.store, lambda: True, report, board_orders(device), updates)
+            bridge = Bridge([self.line], device.store, lambda: True, report, handed, updates)
 
             def live(seconds: float) -> None:
                 for _ in range(int(20 * seconds)):
@@ -107,6 +113,12 @@ class Site(Here):
     def order(self, *words: str) -> str:
         order: str = self.json("order", "run", *words)["id"]
         return order
+
+    def said(self, order: str) -> OrderResult:
+        """Return what the board, or the gateway in its stead, has said of an order."""
+        [group] = self.device.node.groups.joined()
+        [kept] = self.device.store.order_results.of_order(group.group_id, OperationId(bytes.fromhex(order)))
+        return kept.result
 
     def delete_what_is_over(self) -> None:
         self.ok("history", "post", "the last of its log stays")
@@ -233,6 +245,57 @@ def test_an_order_stays_until_the_board_that_it_is_for_has_answered(
 
 
 @pytest.mark.slow
+def test_orders_of_each_group_reach_a_board_that_is_in_two(site: Site, opened: list[str]) -> None:
+    site.live(4)
+    second = site.json("group", "create", "--capability", "collector")["group_id"]
+    keys = [key_text("sign", site.board.key), key_text("noise", site.board.keys.noise_public)]
+    site.ok("group", "add", *keys, "--label", "orchard", "--capability", "board", "--group", second)
+    first = next(each for each in site.json("group", "list") if each["group_id"] != second)["group_id"]
+    for number, group in enumerate((second, first)):
+        site.order("open-valve", "--arg", f"amount={number}", "--for", "orchard", "--group", group)
+    site.live(5)
+    assert sorted(opened) == ["0", "1"]
+
+
+@pytest.mark.slow
+def test_an_order_that_a_board_never_answers_holds_up_no_later_one(site: Site, opened: list[str]) -> None:
+    site.live(4)
+    say = site.board.core.reporting.say
+    first = site.order("open-valve", "--arg", "amount=1", "--for", "orchard")
+    second = site.order("open-valve", "--arg", "amount=2", "--for", "orchard")
+
+    def say_nothing_of_the_first(kind: int, *fields: Any) -> Any:
+        is_of_first = kind == line_orders.RESULT and bytes.fromhex(first) in fields[0]
+        return None if is_of_first else say(kind, *fields)
+
+    site.board.core.reporting.say = say_nothing_of_the_first
+    site.live(200)
+    assert opened == ["1"], "the order of the history, as long as that may help"
+    site.live(200)
+    assert opened == ["1", "2"]
+    assert site.outcome(second)["outcome"] == "done"
+    assert [line for line in site.lines if "does not answer" in line] == [
+        f"warning board {site.board.key.hex()[:8]} orchard does not answer order {first[:8]}: later ones may go first"
+    ]
+    site.board.core.reporting.say = say
+    site.live(65)
+    assert site.outcome(first)["outcome"] == "done"
+
+
+@pytest.mark.slow
+def test_a_setting_reaches_a_board_however_many_commands_wait(
+    site: Site, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orders, "_COMMANDS", 2)
+    site.ok("setting", "set", "board.interval_seconds", "60", "--for", "orchard")
+    for number in range(3):
+        site.order("open-valve", "--arg", f"amount={number}", "--for", "orchard")
+    site.live(8)
+    assert site.board.core._settings.interval_us == 60_000_000
+    assert opened == ["1", "2"]
+
+
+@pytest.mark.slow
 def test_settings_reach_a_board_and_show_as_applied_or_refused(site: Site) -> None:
     site.live(4)
     site.ok("setting", "set", "board.interval_seconds", "60", "--for", "orchard")
@@ -260,6 +323,11 @@ def test_of_a_board_that_takes_no_orders_its_gateway_says_so(site: Site, monkeyp
     found = site.outcome(order)
     assert (found["outcome"], found["code"], found["unsigned"]) == ("refused", "action_not_allowed", True)
     assert "reported by its gateway" in site.ok("order", "show", order)
+    site.ok("setting", "set", "board.interval_seconds", "60", "--for", "orchard")
+    site.live(2)
+    [shown] = site.json("setting", "diff", "--all", "--for", "orchard")
+    assert shown["state"] == "refused"
+    assert site.said(shown["operation"]).setting == "board.interval_seconds", "tables tell settings from commands so"
     hidden = ("order", "run", "open-valve", "--secret", "amount", "--for", "orchard")
     assert "cannot receive secrets" in site.fails(*hidden, feed="3\n", code=2)
 

@@ -241,3 +241,19 @@ def test_forwards(vector: dict[str, Any]) -> None:
     with pytest.raises(RemoteError) as caught:
         Forward.from_wire(body)
     assert caught.value.code == vector["code"]
+
+
+def test_a_board_in_two_groups_sends_to_the_collector_of_either(fleet: Fleet, tmp_path: Path) -> None:
+    second = Device("second", tmp_path, collects=True)
+    group_id = found(fleet.gate, second)
+    enrol(fleet.board, fleet.gate, group_id)
+    carry(fleet.gate, second)
+    envelope = fleet.board.message(second.identity.keys, group_id)
+    with fleet.gate.store.transaction():
+        fleet.gate.node.forward(fleet.board.key, second.key, envelope, fleet.gate.now)
+    carry(fleet.gate, second)
+    fleet.collector = second
+    assert fleet.landed() == [BATCH]
+    fleet.land()
+    carry(fleet.gate, second)
+    assert fleet.acknowledgements() == [1]
