@@ -66,18 +66,21 @@ class OrderIndex:
         nodes: set[int] = set()
         frontiers: set[int] = set()
         for parent in parents:
-            row = self._database.first(
-                "SELECT arrival, frontier, node FROM operation WHERE hash = ? AND group_id = ?",
-                (parent, group_id),
-            ) or self._database.first(
-                "SELECT arrival, frontier, node FROM forgotten_operation WHERE hash = ?", (parent,)
-            )
-            arrival, frontier, is_node = row or (0, _NONE, False)
+            arrival, frontier, is_node = self._stored(group_id, parent) or (0, _NONE, False)
             if is_node:
                 nodes.add(arrival)
             elif frontier != _NONE:
                 frontiers.add(frontier)
         return nodes, frontiers
+
+    def _stored(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, int, int] | None:
+        """Return the arrival of an operation, its frontier, and whether it is a node; None: it is not known."""
+        found: tuple[int, int, int] | None = self._database.first(
+            "SELECT arrival, frontier, node FROM operation WHERE hash = ? AND group_id = ?", (operation_id, group_id)
+        ) or self._database.first(
+            "SELECT arrival, frontier, node FROM forgotten_operation WHERE hash = ?", (operation_id,)
+        )
+        return found
 
     def _nodes(self, frontier: int) -> frozenset[int]:
         row = self._database.first("SELECT nodes FROM order_frontier WHERE id = ?", (frontier,))
@@ -131,9 +134,9 @@ class OrderIndex:
 
     def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
         """Return the arrivals of the last nodes that an operation follows, itself among them if it is one."""
-        arrival, frontier, is_node = self._database.first(
-            "SELECT arrival, frontier, node FROM operation WHERE hash = ? AND group_id = ?", (operation_id, group_id)
-        )
+        found = self._stored(group_id, operation_id)
+        assert found is not None, "it is here, or was forgotten"
+        arrival, frontier, is_node = found
         return (arrival,) if is_node else tuple(sorted(self._nodes(frontier)))
 
     def fill(self) -> None:
