@@ -103,11 +103,13 @@ class BoardUpdates:
         if now.monotonic_us < progress.note_at_us:
             progress.announce_at_us = min(progress.announce_at_us, progress.note_at_us)
             return
-        progress.said, progress.note_at_us = said, now.monotonic_us + _NOTE_US
         name = FIRMWARE_CONDITION + board.hex()
-        if self._store.conditions.values().get(name, ("",))[0] != said:
+        is_news = self._store.conditions.values().get(name, ("",))[0] != said
+        if is_news:
             with self._store.transaction():
                 self._store.conditions.set(name, said, now.wall_us)
+        progress.said, progress.note_at_us = said, now.monotonic_us + _NOTE_US
+        if is_news:
             level = "warning" if state in {FAILED, REFUSED} else "notice"
             named = DeviceLabels(node.groups.joined()).named(board)
             self._report(level, f"board {named}: firmware {said}")

@@ -12,11 +12,12 @@ from covey.app.boards.orders import BoardOrders, PinnedBoardOrders, board_orders
 from covey.app.device.device import Device, find_state, open_device
 from covey.core.ids import DeviceKey, key_text
 from covey.core.now import Now
+from covey.errors import DiskFullError
 from covey.limits.board import BOARD_PART_BYTES
 from covey_boards.bridge import Bridge
 from covey_boards.images import read_image
 from covey_boards.shared import line_orders
-from covey_boards.updates import FAILED, FIRMWARE_CONDITION, RECEIVING, TRIED, BoardUpdates
+from covey_boards.updates import FAILED, FIRMWARE_CONDITION, RECEIVING, RUNS, TRIED, BoardUpdates
 from tests.board import BoardOnLine, MemoryLine
 from tests.command import Here
 
@@ -97,6 +98,26 @@ def test_an_early_firmware_answer_is_asked_for_again(gateway: _Gateway, device: 
     [noted] = gateway.noted(device).values()
     assert noted.endswith("failed does not start")
     assert updates.next_message(_BOARD, _later(1_000)) is None, "that is final"
+
+
+@pytest.mark.slow
+def test_a_report_that_a_full_disk_refused_is_noted_when_it_comes_again(
+    gateway: _Gateway, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updates, digest = gateway.updates(device), read_image(gateway.image.read_bytes()).digest
+    updates.next_message(_BOARD, _later(0))
+
+    def refuse(*_: object) -> None:
+        raise DiskFullError("full")
+
+    with monkeypatch.context() as full:
+        full.setattr(type(device.store.conditions), "set", refuse)
+        with pytest.raises(DiskFullError):
+            updates.receive(_BOARD, digest, RUNS, 0, "", device.node, _later(0))
+    updates.receive(_BOARD, digest, RUNS, 0, "", device.node, _later(1))  # the line holds the message until then
+    [noted] = gateway.noted(device).values()
+    assert noted.endswith(" runs")
+    assert len(gateway.lines) == 1
 
 
 @pytest.mark.slow
