@@ -38,7 +38,7 @@ _FILE_BYTES_MAX = const(6_144)
 _KEPT = const(8)  # orders whose results are kept; each is some 200 bytes
 _SET = const(8)  # keys that were set; a board has four
 _OUTPUT_BYTES_MAX = const(256)
-_WHY_BYTES_MAX = const(120)
+_WHY_MAX = const(120)  # characters, and half of the bytes
 _TRIES = const(3)
 _SETTING, _COMMAND, _APPROVAL = const(5), const(6), const(7)
 _DONE, _REFUSED, _UNKNOWN = const(2), const(4), const(5)
@@ -147,6 +147,11 @@ def _command(body):
     return cbor.record(selector, (3, 3), list)[1], action, arguments, once, deadline
 
 
+def _setting(body):
+    """Return (selector, key, value, secret) of a setting's body."""
+    return cbor.record(cbor.decode(body, len(body)), list, str, object, object)
+
+
 def _actions():
     """Return what the board's owner lets operators have done, and which of it may be done twice."""
     try:
@@ -206,7 +211,8 @@ class OrderTaking:
             if self._identity.signing_public not in keys:
                 raise cbor.WireError("not_for_us")
         except Refused as refused:
-            return self._result(order, _REFUSED, refused)
+            key = _setting(fields[11])[1] if fields[10] == _SETTING else None
+            return self._result(order, _REFUSED, refused, None, b"", key)
         entry = [order, once, author, height, 0, b""]
         for each in self._kept:
             if each[0] == order:
@@ -224,7 +230,7 @@ class OrderTaking:
 
     def _let_hold(self, order, height, body):
         """Let a setting hold, unless a later order for its key does."""
-        selector, key, value, sealed = cbor.record(cbor.decode(body, len(body)), list, str, object, object)
+        selector, key, value, sealed = _setting(body)
         if self._identity.signing_public not in cbor.record(selector, (3, 3), list)[1]:
             raise cbor.WireError("not_for_us")
         wrong = None
@@ -303,7 +309,10 @@ class OrderTaking:
         cut = len(output) > _OUTPUT_BYTES_MAX
         began = wall_us if state == _DONE else None
         fields = [order, state, ended, output[:_OUTPUT_BYTES_MAX], cut, wall_us, began, wall_us, synchronised]
-        return cbor.encode(fields + [code, why[:_WHY_BYTES_MAX]] + ([key] if key else []))
+        why = why[:_WHY_MAX]
+        while len(why.encode()) > 2 * _WHY_MAX:
+            why = why[:-1]
+        return cbor.encode(fields + [code, why] + ([key] if key else []))
 
     def _keep(self, entry, body):
         """Put what is known of an order onto flash."""

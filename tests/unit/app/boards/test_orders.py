@@ -315,6 +315,29 @@ def test_settings_reach_a_board_and_show_as_applied_or_refused(site: Site) -> No
 
 
 @pytest.mark.slow
+def test_a_refusal_in_letters_of_several_bytes_is_short_enough_for_the_gateway(site: Site) -> None:
+    site.live(4)
+    site.ok("setting", "set", "board.sensors", f'[["{100 * "測"}", {{}}]]', "--for", "orchard")
+    site.live(4)
+    [shown] = site.json("setting", "diff", "--all", "--for", "orchard")
+    assert shown["state"] == "refused", site.lines
+    assert "測" in shown["why"]
+
+
+@pytest.mark.slow
+def test_a_setting_of_an_operator_that_the_board_has_not_pinned_is_refused_as_a_setting(site: Site) -> None:
+    site.live(4)
+    others = messages.to_line(line_orders.OPERATORS, 1, [bytes(32)])
+    site.board.files.write(line_orders.OPERATORS_FILE, others)
+    site.ok("setting", "set", "board.interval_seconds", "60", "--for", "orchard")
+    site.live(4)
+    [shown] = site.json("setting", "diff", "--all", "--for", "orchard")
+    assert (shown["state"], shown["code"]) == ("refused", "action_revoked")
+    said = site.said(shown["operation"])
+    assert (said.setting, said.signature is None) == ("board.interval_seconds", False)
+
+
+@pytest.mark.slow
 def test_of_a_board_that_takes_no_orders_its_gateway_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "SOFTWARE", "covey-board 0.1.0")
     site.live(4)
