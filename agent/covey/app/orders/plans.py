@@ -137,7 +137,8 @@ class _DeletedOrders:
         here = {group.group_id for group, _ in orders}
         lacking = [each for each in plan.groups if each in self._groups and each not in here]
         order = kept_order(kept_as.author, plan) if lacking else None
-        whole = None if order is None else order.target()
+        is_wave = isinstance(order, CommandOrder) and order.roll_out is not None  # and none is ever deleted
+        whole = None if order is None or is_wave else order.target()
         if whole is None or plan.given is None:
             return ()
         found = []

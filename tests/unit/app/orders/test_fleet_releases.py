@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from covey.app.agent.completion_words import completion_words
-from covey.app.orders.continuing import announce_release
+from covey.app.orders.continuing import announce_release, lacking
 from covey.app.orders.fleet import Scope, administered, remove_everywhere, shared_groups
 from covey.app.orders.plans import find_plan
 from covey.app.orders.release_reports import Release, release
 from covey.app.orders.releases import PlannedPart, abort, begin, go_on, pause, plan_release, read_waves, resume
+from covey.core.actions.results import CommandState, OrderResult
 from covey.core.group.manifest import Member
 from covey.core.history.bodies import read_body
 from covey.core.history.history import History
@@ -364,6 +365,28 @@ def test_a_release_is_aborted_where_this_device_is_no_operator_in_a_group_that_l
     with fleet.open(fleet.phone) as phone:
         assert abort(phone, Scope(shared_groups(phone)), found.id).state == "aborted"
         assert list(phone.store.operations.of_kind(lost, OperationKind.RELEASE)) == []
+
+
+@pytest.mark.slow
+def test_a_release_is_given_where_an_order_for_the_same_devices_was_deleted(fleet: OperatedFleet) -> None:
+    assert fleet.phone is not None
+    fleet.laptop.ok("order", "run", "greet", "--fleet", "--for", "label:device-0")
+    fleet.laptop.ok("history", "post", "the last of its log stays", "--fleet")
+    fleet.carry(fleet.groups)
+    with _operator(fleet, fleet.laptop) as laptop:
+        found = laptop.begin(selector="label:device-0")
+    lost = next(each for each in fleet.groups if not _wave(fleet, each))
+    fleet.carry([fleet.personal, *(each for each in fleet.groups if each != lost)])
+    with fleet.open(fleet.phone) as phone, phone.store.transaction():
+        [order] = phone.store.operations.of_kind(lost, OperationKind.COMMAND)
+        done = OrderResult(order.id, CommandState.DONE, 4, 7, 5, synchronised=True, exit=0)
+        phone.node.order_results.keep(lost, fleet.devices[lost][0], done, phone.now())
+    fleet.delete_covered(fleet.phone, lost)
+    assert fleet.phone.json("order", "list", "--group", lost.hex()) == []
+    with fleet.open(fleet.phone) as phone:
+        known = find_plan(phone, administered(phone), found.id)
+        assert known is not None
+        assert [each.group_id for each in lacking(phone, known)] == [lost]
 
 
 def _wave_orders(fleet: OperatedFleet, group_id: GroupId) -> list[CommandOrder]:
