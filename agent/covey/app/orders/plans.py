@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from covey.core.history.body import OperationBody
     from covey.core.history.operation import Operation
     from covey.core.history.personal import FleetPlan
+    from covey.core.orders.nodes import OrderNode
 
 _PLANNED = (OperationKind.SETTING, OperationKind.COMMAND)
 _SHORTEST = 4
@@ -102,67 +103,65 @@ def plans(device: Device, groups: Iterable[GroupManifest]) -> dict[PlanId, Known
         order = kept_order(operation.author, body)
         if isinstance(order, CommandOrder) and order.roll_out is not None:
             releases[plan] = order.once
-    deleted = _DeletedOrders(device, groups)
+    deleted = _DeletedOrders(device, groups, own)
+    for plan, (body, operation) in sorted(kept.items(), key=lambda each: each[1][1].made_at_us):
+        deleted.find(plan, body, operation, {group.group_id for group, _ in found.get(plan, ())})
     known: dict[PlanId, KnownPlan] = {}
     for plan in dict.fromkeys([*found, *kept]):
         kept_plan, kept_as = kept.get(plan, (None, None))
         if plan in kept or plan in releases or len(found[plan]) > 1:
             text = "; ".join(texts.get(plan, {}))
-            orders = tuple(found.get(plan, ()))
-            gone = () if kept_plan is None or kept_as is None else deleted.of(kept_plan, kept_as, orders, own)
-            known[plan] = KnownPlan(plan, orders, kept_plan, kept_as, releases.get(plan), text, gone)
+            places = kept_plan, kept_as, releases.get(plan), text, tuple(deleted.found.get(plan, ()))
+            known[plan] = KnownPlan(plan, tuple(found.get(plan, ())), *places)
     return known
 
 
 class _DeletedOrders:
-    """Finds out in which groups a kept plan was given and its order was deleted since.
+    """Finds out in which groups a kept plan was given and its order was deleted since; the oldest plan comes first.
 
-    Of a deleted order its author and target remain, and it is older than the last checkpoint. Another order may have
-    had these; a plan that is taken for given is not given a second time.
+    Of a deleted order its author and target remain, and it is older than the last checkpoint. It stands for one plan,
+    the oldest that lacks it. Another order may have had these; a plan that is taken for given is not given again.
     """
 
-    def __init__(self, device: Device, groups: Iterable[GroupManifest]) -> None:
+    def __init__(self, device: Device, groups: Iterable[GroupManifest], own: Collection[DeviceKey]) -> None:
+        """`own` are the devices of this person: each of them can have given a plan."""
+        self.found: dict[PlanId, list[GroupId]] = {}
         self._operations = device.store.operations
-        self._groups = {group.group_id: group for group in groups}
-        self._found: dict[GroupId, tuple[set[tuple[int, DeviceKey, OrderTarget]], int]] = {}
+        self._groups = {group.group_id for group in groups}
+        self._own = own
+        self._left: dict[GroupId, tuple[list[OrderNode], int]] = {}
 
-    def of(
-        self,
-        plan: FleetPlan,
-        kept_as: Operation,
-        orders: Iterable[tuple[GroupManifest, Operation]],
-        own: Collection[DeviceKey],
-    ) -> tuple[GroupId, ...]:
-        """Return them; `orders` are here, and `own` the devices of this person."""
-        here = {group.group_id for group, _ in orders}
-        lacking = [each for each in plan.groups if each in self._groups and each not in here]
-        order = kept_order(kept_as.author, plan) if lacking else None
+    def find(self, plan: PlanId, body: FleetPlan, kept_as: Operation, here: Collection[GroupId]) -> None:
+        """Find those of a plan; `here` are the groups whose order has its content."""
+        lacking = [each for each in body.groups if each in self._groups and each not in here]
+        order = kept_order(kept_as.author, body) if lacking else None
         is_wave = isinstance(order, CommandOrder) and order.roll_out is not None  # and none is ever deleted
-        whole = None if order is None or is_wave else order.target()
-        if whole is None or plan.given is None:
-            return ()
-        found = []
+        target = None if order is None or is_wave else order.target()
+        if order is None or target is None:
+            return
+        authors, whole = {kept_as.author, *self._own}, OrderTarget(*target)
         for group_id in lacking:
-            gone, upto_us = self._of_group(group_id)
-            if kept_as.made_at_us <= upto_us and any(
-                kind == plan.given and author in {kept_as.author, *own} and _is_part(target, OrderTarget(*whole))
-                for kind, author, target in gone
-            ):
-                found.append(group_id)
-        return tuple(found)
+            left, upto_us = self._of_group(group_id)
+            same = (
+                each for each in left if each.kind == order.kind and each.author in authors and _is_part(each, whole)
+            )
+            node = next(same, None) if kept_as.made_at_us <= upto_us else None
+            if node is not None:
+                left.remove(node)
+                self.found.setdefault(plan, []).append(group_id)
 
-    def _of_group(self, group_id: GroupId) -> tuple[set[tuple[int, DeviceKey, OrderTarget]], int]:
-        """Return what remains of deleted orders, and when the last checkpoint was made, by its author's clock."""
-        if group_id not in self._found:
-            nodes = self._operations.judged_nodes(group_id)
-            gone = {(each.kind, each.author, OrderTarget.from_wire(each.target)) for each in nodes if each.target}
+    def _of_group(self, group_id: GroupId) -> tuple[list[OrderNode], int]:
+        """Return the deleted orders, and when the last checkpoint was made, by its author's clock."""
+        if group_id not in self._left:
+            gone = [each for each in self._operations.judged_nodes(group_id) if each.target]
             last = next(self._operations.of_kind(group_id, OperationKind.CHECKPOINT, newest_first=True), None)
-            self._found[group_id] = gone, 0 if last is None else read_operation(last.raw, verify=False).made_at_us
-        return self._found[group_id]
+            self._left[group_id] = gone, 0 if last is None else read_operation(last.raw, verify=False).made_at_us
+        return self._left[group_id]
 
 
-def _is_part(target: OrderTarget, whole: OrderTarget) -> bool:
-    """Say whether an order of one group may be part of a plan, by what they are for."""
+def _is_part(node: OrderNode, whole: OrderTarget) -> bool:
+    """Say whether a deleted order of one group may be part of a plan, by what they are for."""
+    target = OrderTarget.from_wire(node.target)
     if whole.selector.kind is not SelectorKind.DEVICES:
         return target == whole
     return target.key == whole.key and target.selector == narrowed(whole.selector, target.selector.devices)

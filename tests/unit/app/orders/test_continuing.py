@@ -68,6 +68,24 @@ def test_an_order_like_a_deleted_one_is_given_where_it_is_missing(fleet: Operate
 
 
 @pytest.mark.slow
+def test_of_two_like_orders_the_one_that_never_came_is_given(fleet: OperatedFleet) -> None:
+    """The laptop was lost before anybody heard of its second order, and a checkpoint was made since."""
+    assert fleet.phone is not None
+    words = ("order", "run", "greet", "--fleet", "--for", "label:device-0")
+    earlier = fleet.laptop.json(*words)["id"]
+    fleet.laptop.ok("history", "post", "the last of its log stays", "--fleet")
+    fleet.carry(fleet.groups)
+    later = fleet.laptop.json(*words)["id"]
+    fleet.carry([fleet.personal])
+    first, *_ = fleet.groups
+    _report(fleet, fleet.phone, first)
+    fleet.delete_covered(fleet.phone, first)
+    assert fleet.phone.json("order", "list", "--group", first.hex()) == []
+    given = [fleet.phone.json("order", "continue", each[:8])["given"] for each in (earlier, later)]
+    assert [len(each) for each in given] == [0, len(fleet.groups)]
+
+
+@pytest.mark.slow
 def test_a_setting_that_was_replaced_and_deleted_is_not_missing(fleet: OperatedFleet) -> None:
     words = ("setting", "set", "app.mode")
     plan = fleet.laptop.json(*words, "eco", "--fleet", "--for", "label:device-0")["id"]
