@@ -277,6 +277,8 @@ def _add(options: argparse.Namespace) -> None:
         print_json({"device": newcomer.name, "fingerprint": mark, "uri": invite.to_uri()})
         return
     print(f"added {labelled_name(newcomer.name, newcomer.label)}, fingerprint {mark}", file=sys.stderr)
+    if newcomer.is_board:
+        return  # its gateway tells it
     print("only for that device; there run 'covey join -' and paste:", file=sys.stderr)
     print(invite.to_uri())
 

@@ -77,9 +77,12 @@ class Joining:
         invite = self._invitations.open(group_id, newcomer.capabilities, relay_url, now_us, ADMISSION_US)
         opened = OpenInvite(invite.secret_hash, group_id, invite.expires_at_us, newcomer.capabilities, None)
         try:
-            return invite, self.let_in(opened, newcomer, now_us)
+            sends = self.let_in(opened, newcomer, now_us)
         except InviteError as error:
             raise LocalError(str(error)) from error
+        if newcomer.is_board:  # it follows no manifests: and takes nothing of the link behind one
+            sends = [each for each in sends if each.recipient != newcomer.keys.signing_public]
+        return invite, sends
 
     def begin_join(self, invite: Invite, now_us: int) -> None:
         """Remember that this device asks to join, and whose answer alone counts.

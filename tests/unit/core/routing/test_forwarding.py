@@ -101,6 +101,15 @@ def test_nobody_sends_a_board_anything_of_the_group(fleet: Fleet) -> None:
     assert fleet.board.key not in [queue.recipient for queue in fleet.gate.store.outbox.queues()]
 
 
+def test_a_board_that_is_added_by_its_keys_gets_nothing_of_the_group(fleet: Fleet) -> None:
+    board = Board("second")
+    with fleet.collector.store.transaction():
+        fleet.collector.node.actions.add_device(fleet.group_id, board.member, "", fleet.collector.now)
+    fleet.carry()
+    assert fleet.gate.node.groups.group(fleet.group_id).member(board.key) is not None
+    assert board.key not in fleet.collector.store.outbox.recipients()
+
+
 def test_a_collector_with_a_board_of_its_own(fleet: Fleet) -> None:
     envelope = fleet.telemetry()
     collector = fleet.collector
