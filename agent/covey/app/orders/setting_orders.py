@@ -21,6 +21,7 @@ from covey.core.group.manifest import COLLECTOR
 from covey.core.history.kinds import OperationKind
 from covey.core.history.orders import ONCE_BYTES, Scalar, SettingOrder
 from covey.core.ids import DeviceKey, GroupId, OperationId, device_name, labelled_name, printable
+from covey.core.orders.selector import EVERYBODY
 from covey.core.settings.desired import GivenOrder, read_order, reported
 from covey.core.settings.obedience import ONLY_OPEN
 from covey.core.settings.secrets import seal_value
@@ -218,12 +219,17 @@ def differences(
 ) -> list[SettingDifference]:
     """Return for every device that a selector names, and every key, what is wanted of it and what it says.
 
+    Boards are among all devices here, although no order for all devices is for them.
+
     Raises:
         UsageError: the selector is none, or names nobody.
     """
     reports = ReportedSettings(device)
+    listed = [Targets(each, EVERYBODY, each.members) for each in groups]
     return [
-        found for each in targets(groups, selector) for found in _differences_in(reports, each.group, each.members, key)
+        found
+        for each in (listed if selector == str(EVERYBODY) else targets(groups, selector))
+        for found in _differences_in(reports, each.group, each.members, key)
     ]
 
 

@@ -306,6 +306,8 @@ def test_settings_reach_a_board_and_show_as_applied_or_refused(site: Site) -> No
     assert (shown["board.interval_seconds"]["state"], shown["board.interval_seconds"]["agrees"]) == ("applied", True)
     assert shown["board.sensors"]["state"] == "refused"
     assert "nosuch" in shown["board.sensors"]["why"]
+    [refused] = site.json("setting", "diff")
+    assert (refused["label"], refused["key"]) == ("orchard", "board.sensors"), "boards are among all devices"
     site.ok("setting", "unset", "board.interval_seconds", "--for", "orchard")
     site.live(3)
     assert site.board.core._settings.interval_us == 10_000_000
