@@ -7,7 +7,8 @@
    device runs what was ordered of others before it became one of them. A wave is only for devices that its plan selects
    as well: one operator starts it, and all have agreed on the plan (`orders/authority.py`, rule 7).
 3. A device that obeyed in the group before, in records that it has lost, reports the other commands as unknown: the
-   last `LOST_COMMANDS`, unless their deadline has certainly passed.
+   last `LOST_COMMANDS`, unless their deadline has certainly passed. Those whose content is forgotten are the first to
+   be left out: mostly nobody waits for them.
 4. A command for this device whose content was forgotten before it arrived here is reported. One that this device has
    forgotten since the commands were judged is over: it is for nobody here any more.
 """
@@ -88,33 +89,36 @@ class GroupCommands:
     ) -> NewCommands:
         """Return what a member that obeys since an operation has not taken yet."""
         unknown = [each for each in self.counting if not knows(each)]
-        is_later = all(self._heights[each] > since.height for each in unknown)
-        if is_later and not any(self._selects(member, each) for each in unknown):  # as mostly
+        all_later = all(self._heights[each] > since.height for each in unknown)
+        if all_later and not any(self._selects(member, each) for each in unknown):  # as mostly
             return NewCommands(iter(()), iter(()))  # the graph of a group of 1,000 takes milliseconds to read
         graph = self._operations.nodes(self._group.group_id)
         following, obeyed_before = _ancestry(graph, member.keys.signing_public, since)
         given: list[OperationId] = []
         lost: list[OperationId] = []
-        unheard: list[OrderNode] = []
+        lost_unheard: list[OperationId] = []
+        unheard: list[OperationId] = []
         for operation_id in unknown:
             if obeyed_before is None and operation_id not in following:
                 continue
             if not self._selects(member, operation_id):
                 continue
+            is_later = self._heights[operation_id] > (obeyed_before or 0)
             if operation_id in self._forgotten:
                 if operation_id in following:
-                    unheard.append(self._forgotten[operation_id])
+                    unheard.append(operation_id)
+                elif is_later:
+                    lost_unheard.append(operation_id)
                 continue
             found = self._read(operation_id)
             if found is None:
                 continue
-            operation, order = found
             if operation_id in following:
                 given.append(operation_id)
-            elif operation.height > (obeyed_before or 0) and not _is_past(order, moment):
+            elif is_later and not _is_past(found[1], moment):
                 lost.append(operation_id)
-        forgotten = (self._unheard(each) for each in unheard)
-        return NewCommands(self._each(given), self._each(lost[-LOST_COMMANDS:]), forgotten)
+        last = [*lost_unheard, *lost][-LOST_COMMANDS:]
+        return NewCommands(self._each(given), self._each(last), self._each(unheard))
 
     def of_board(self, board: Member, known: dict[OperationId, bool]) -> list[OperationId]:
         """Return the commands that are for a board, in the history's order; of a release none is, and none forgotten.
@@ -128,7 +132,11 @@ class GroupCommands:
         return [each for each in self.counting if known[each]]
 
     def _each(self, operation_ids: Iterable[OperationId]) -> Iterator[GivenCommand]:
-        return (_given(*found) for each in operation_ids if (found := self._read(each)) is not None)
+        for each in operation_ids:
+            if each in self._forgotten:
+                yield self._unheard(self._forgotten[each])
+            elif (found := self._read(each)) is not None:
+                yield _given(*found)
 
     def _unheard(self, node: OrderNode) -> GivenCommand:
         """Return a command of which only author and targets are known."""

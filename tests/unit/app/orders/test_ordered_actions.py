@@ -182,6 +182,13 @@ class Fleet:
             self.carry()
         return operation
 
+    def give_remains(self) -> None:
+        """Give ben only what remains of what it lacks, as if all that it met had deleted its content."""
+        with self.ben.store.transaction():
+            for _, remains, _ in self.ann.store.operations.remains(self.group_id):
+                if self.ben.store.operations.held(self.group_id, remains.id) is None:
+                    self.ben.node.history.remember(self.group_id, remains, Taken())
+
     def carry(self) -> None:
         carry(self.ann, self.ben)
 
@@ -301,13 +308,20 @@ def test_a_newcomer_does_nothing_that_was_ordered_before(tmp_path: Path) -> None
 def test_a_command_is_reported_whose_content_was_deleted_before_it_came(fleet: Fleet) -> None:
     """Nothing comes with it that bears on orders: a group with one operator approves nothing."""
     order = fleet.order(delivered=False)
-    here, there = fleet.ann.store.operations, fleet.ben.node.history
-    with fleet.ben.store.transaction():
-        for _, remains, _ in here.remains(fleet.group_id):
-            if fleet.ben.store.operations.held(fleet.group_id, remains.id) is None:
-                there.remember(fleet.group_id, remains, Taken())
+    fleet.give_remains()
     fleet.machine.turn()
     assert fleet.machine.result(order) == ("REFUSED", "action_forgotten")
+
+
+def test_a_device_that_lost_its_records_reports_a_command_whose_content_was_deleted(fleet: Fleet) -> None:
+    """The operator's device waits for a result, and so has not deleted it."""
+    order = fleet.order(delivered=False)
+    fleet.give_remains()
+    fleet.machine.lose_records(Incarnation(bytes(8)))
+    assert fleet.machine.result(order) == ("UNKNOWN", "action_records_lost")
+    fleet.carry()
+    [kept] = fleet.ann.store.order_results.of_order(fleet.group_id, order)
+    assert kept.device == fleet.ben.key
 
 
 def test_without_operators_no_device_obeys(tmp_path: Path) -> None:
