@@ -64,7 +64,7 @@ def install_boards(word: str, folder: StateFolder, content: BinaryIO) -> int | s
     """Do what a word says with the firmware of the boards behind this device; return an exit code, or the version.
 
     What is put there the agent brings to each board that is on its line. It is well once all of them run it; one on
-    which it was no good, or that does not take it, says no.
+    which it was no good, or that does not take it, says no. A board that has begun with it and is away is waited for.
 
     Raises:
         LocalError: it is no firmware for boards.
@@ -74,6 +74,7 @@ def install_boards(word: str, folder: StateFolder, content: BinaryIO) -> int | s
     if word == "install":
         raw = content.read(MAXIMUM_BOARD_IMAGE_BYTES + 1)
         _image(raw)
+        _forget_verdicts(folder)
         content = BytesIO(raw)
     return (word == "confirm" and _boards_run(folder)) or _answer(installer, word, content)
 
@@ -118,6 +119,17 @@ def _image(raw: bytes) -> BoardImage:
         raise LocalError(f"this is not board firmware: {error}", hint="'covey mcu pack' makes it") from error
 
 
+def _forget_verdicts(folder: StateFolder) -> None:
+    """Forget what boards have said of firmware so far: of this one, they are asked anew."""
+    from covey.app.device.device import open_device
+    from covey_boards.updates import FIRMWARE_CONDITION
+
+    with open_device(folder) as device, device.store.transaction():
+        for name, (value, _) in device.store.conditions.values().items():
+            if name.startswith(FIRMWARE_CONDITION) and value:
+                device.store.conditions.set(name, "", device.now().wall_us)
+
+
 def _boards_run(folder: StateFolder) -> int:
     """Return 0 if all boards here run this firmware, 75 if some do not yet, else 1."""
     from covey.app.device.device import open_device  # the other installers need no state
@@ -126,10 +138,11 @@ def _boards_run(folder: StateFolder) -> int:
     with storage_errors("read", folder.board_firmware):
         wanted = _image(folder.board_firmware.read_bytes()).digest.hex()[:16]
     with open_device(folder) as device:
-        boards = [each for each in device.store.boards.all() if each.up and each.enrolled]
+        boards = [each for each in device.store.boards.all() if each.enrolled]
         conditions = device.store.conditions.values()
     found = [conditions.get(FIRMWARE_CONDITION + each.keys.signing_public.hex(), ("",))[0] for each in boards]
-    said = [words[1] if (words := each.split(" ", 2))[0] == wanted else "" for each in found]
+    words = [words[1] if (words := each.split(" ", 2))[0] == wanted else "" for each in found]
+    said = [each for each, board in zip(words, boards, strict=True) if each or board.up]
     if any(each in {"failed", "refused"} for each in said):
         return 1
     return 0 if said and all(each == "runs" for each in said) else NOT_YET

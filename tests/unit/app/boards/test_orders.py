@@ -18,6 +18,7 @@ from covey.app.history import forgetting
 from covey.core.actions.results import OrderResult
 from covey.core.ids import OperationId, key_text
 from covey.core.now import Now
+from covey.ports import AttachedBoard
 from covey_boards.bridge import Bridge
 from covey_boards.device import core, slot_state, slots
 from covey_boards.device.identity import Identity
@@ -25,7 +26,7 @@ from covey_boards.device.storage import Files
 from covey_boards.flash import firmware as firmware_files
 from covey_boards.shared import line_orders, messages
 from covey_boards.shared import tweetnacl as nacl
-from covey_boards.updates import BoardUpdates
+from covey_boards.updates import FIRMWARE_CONDITION, BoardUpdates
 from hil.on_board.firmware_simulation import Sensor
 from tests.board import Board, MemoryLine
 from tests.command import Here, covey
@@ -388,6 +389,31 @@ def test_an_installer_brings_boards_to_a_firmware_and_knows_when_all_run_it(site
     site.live(12)
     assert _installer(site, "confirm") == ""
     assert any(line.startswith("notice") and line.endswith(" runs") for line in site.lines), site.lines
+
+
+@pytest.mark.slow
+def test_a_release_waits_for_a_board_that_is_away_while_it_tries_a_firmware(site: Site, tmp_path: Path) -> None:
+    site.board.flash("core.py")
+    site.live(4)
+    image = tmp_path / "board.image"
+    site.ok("mcu", "pack", str(image))
+    _installer(site, "install", image.read_bytes())
+    while not slot_state.read(site.board.files)[1]:
+        site.live(5)
+    site.live(12)
+    [noted] = [value for name, (value, _) in site.device.store.conditions.values().items() if "firmware" in name]
+    other = identity("other")
+    with site.device.store.transaction():
+        good = AttachedBoard("/dev/ttyOTHER", other.keys, "a board", True, True, WALL_US, {})
+        site.device.store.boards.note(good)
+        runs = noted.split()[0] + " runs"
+        site.device.store.conditions.set(FIRMWARE_CONDITION + other.signing_public.hex(), runs, WALL_US)
+    site.line.broken = True
+    site.live(60)
+    assert [each.up for each in site.device.store.boards.all()] == [True, False]
+    assert _installer(site, "confirm", code=75) == ""
+    _installer(site, "install", image.read_bytes())
+    assert not any(value for name, (value, _) in site.device.store.conditions.values().items() if "firmware" in name)
 
 
 @pytest.mark.slow
