@@ -19,7 +19,7 @@ from covey.app.boards.unnamed_boards import CANNOT_START_HINT, unnamed_boards
 from covey.app.groups.groups import change_group, profile
 from covey.core.group.manifest import BOARD, GroupManifest, Member
 from covey.core.ids import device_name, fingerprint, printable, truncate_utf8
-from covey.core.routing.forwarding import board_member
+from covey.core.routing.forwarding import board_member, board_memberships
 from covey.errors import LocalError, RemoteError, UsageError
 from covey.limits.group import MAXIMUM_LABEL_BYTES
 from covey.ports import UDP_PREFIX
@@ -144,7 +144,8 @@ def enrol(
     which raises where it is not right.
 
     Raises:
-        LocalError: no board answers, it is another one, the group has no collector, or does not let this device.
+        LocalError: no board answers, it is another one or in another group, the group has no collector, or does not let
+            this device.
     """
     seen: list[AttachedBoard] = []
 
@@ -154,15 +155,24 @@ def enrol(
             return None
         if not seen:
             described = _described(device, board)
-            found = board_member(device.node.groups, board.keys.signing_public)
+            memberships = board_memberships(device.node.groups, board.keys.signing_public)
+            shared = {each.group_id: member for each, member in memberships}
+            found = shared.get(group.group_id)
             if expected is not None and expected.strip().upper() != described.fingerprint:
                 raise LocalError(f"the board's fingerprint is {described.fingerprint}, not the one given")
+            if shared and found is None:
+                other = next(iter(shared)).hex()[:8]
+                raise LocalError(
+                    f"the board is in group {other}, and a board sends to one group",
+                    hint=f"first: covey group remove {described.board} --group {other}, and covey mcu reset --unenrol",
+                )
             if found is None:
                 if expected is None:
                     confirm(described)
                 _add(device, group, board, label)
-            elif label and found[1].label != label:
-                change_group(device, found[0], profile(board.keys.signing_public, label, []))
+            elif label and found.label != label:
+                present = device.node.groups.group(group.group_id)
+                change_group(device, present, profile(board.keys.signing_public, label, []))
         seen[:] = [board]
         return board if board.enrolled else None
 
