@@ -349,7 +349,7 @@ class Bridge:
             self._report("notice", f"board {_named(board, node)} on {line.link.port}: {printable(software)}")
             line.up_at_us = now.monotonic_us
         line.collector = collector
-        line.time_at_us = line.enrol_at_us = line.order_at_us = self._look_at_us = 0
+        line.time_at_us = line.enrol_at_us = line.order_at_us = line.handed_until_us = self._look_at_us = 0
         line.board = board
         if self._firmware is not None:
             self._firmware.begin(signing_public)
@@ -369,7 +369,7 @@ class Bridge:
         if milliseconds:
             line.sleeps_until_us = now.monotonic_us + 1_000 * milliseconds
         else:
-            line.time_at_us = line.order_at_us = self._look_at_us = 0
+            line.time_at_us = line.order_at_us = line.handed_until_us = self._look_at_us = 0
 
     def _miss_sleepers(self, line: Line, now: Now) -> None:
         """Rule 9: report who has not woken."""
@@ -464,8 +464,12 @@ class Bridge:
             return 0
         if order.has_deadline and not line.synchronised and now.monotonic_us < line.up_at_us + CLOCK_SETTLES_US:
             return 0
-        is_sent = line.link.send(messages.to_line(line_orders.ORDER, list(order.raws)))
-        return now.monotonic_us + _ORDER_US if is_sent else 0
+        if order.id == line.handed and now.monotonic_us < line.handed_until_us:  # what the board said was no answer
+            return line.handed_until_us
+        if not line.link.send(messages.to_line(line_orders.ORDER, list(order.raws))):
+            return 0
+        line.handed, line.handed_until_us = order.id, now.monotonic_us + _ORDER_US
+        return line.handed_until_us
 
     def _enrol(self, line: Line, board: AttachedBoard, node: Node, now: Now) -> int:
         """Rule 4. Return when to look again."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from covey.core.ids import OperationId
 from covey.core.now import Now
 from covey.ports import LINE_CONDITION, AttachedBoard, SerialLink, SerialMessage
 
@@ -37,6 +38,8 @@ class Line:
         self.trouble = self.copy = ""
         self.trouble_at_us = 0
         self.order_at_us = self.firmware_at_us = self.up_at_us = 0
+        self.handed: OperationId | None = None
+        self.handed_until_us = 0
         self.sleeps_until_us: int | None = None
         self.is_strange = False
 

@@ -284,6 +284,26 @@ def test_an_order_that_a_board_never_answers_holds_up_no_later_one(site: Site, o
 
 
 @pytest.mark.slow
+def test_an_answer_that_nobody_can_read_brings_no_order_again_at_once(site: Site, opened: list[str]) -> None:
+    site.live(4)
+    say, said = site.board.core.reporting.say, []
+
+    def say_nonsense(kind: int, *fields: Any) -> Any:
+        if kind != line_orders.RESULT:
+            return say(kind, *fields)
+        said.append(fields)
+        return say(kind, b"nonsense", fields[1])
+
+    site.board.core.reporting.say = say_nonsense
+    site.order("open-valve", "--arg", "amount=1", "--for", "orchard")
+    site.live(50)
+    assert len(said) == 1
+    site.live(20)
+    assert len(said) == 2
+    assert opened == ["1"]
+
+
+@pytest.mark.slow
 def test_a_setting_reaches_a_board_however_many_commands_wait(
     site: Site, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
