@@ -15,9 +15,11 @@
 6. When nothing of it waits any more, and a member has its entries of the old group's history, the device reports that
    the command is done. Before that, for `MOVED_LEAVES_US` at most, it ends the other orders of the old group that it
    may begin, and delivers their results and its reports to recipients that are in none of its other groups. Those that
-   are accept results after it has left, too (`received.py`, rule 4). An operator then removes it from the old group; if
-   no operator does so for `MOVED_LEAVES_US`, it leaves by itself. Where a removal takes votes of admins, it leaves
-   after `LAST_WORDS_US`.
+   are accept results after it has left, too (`received.py`, rule 4). If operators have set something in the old group,
+   it also awaits the history of the new one, which has what they set there instead: where all have deleted its
+   beginning a newcomer waits for minutes, and its own values may cut it off. An operator then removes it from the old
+   group; if no operator does so for `MOVED_LEAVES_US`, it leaves by itself. Where a removal takes votes of admins, it
+   leaves after `LAST_WORDS_US`.
 7. If the order no longer counts before the device is in the new group, or the device is removed from the old group
    before, the move ends. After that, it is completed.
 8. A later order for the same old group replaces an earlier one, until the device has accepted an invitation to the new
@@ -54,6 +56,7 @@ from covey.core.pairing.pending import UnknownGroup
 from covey.core.wire.message import MessageType, read_message
 from covey.errors import ActionError
 from covey.limits.actions import MAXIMUM_GROUP_MOVES, MOVED_LEAVES_US
+from covey.limits.history import GRAPH_WAIT_US
 from covey.limits.pairing import INVITE_REQUEST_US
 from covey.limits.personal import JOINED_UNASKED, LAST_WORDS_US
 from covey.limits.units import KIB
@@ -242,6 +245,7 @@ class Moving:
             self._waits(groups, move.source)
             or not obeyed.is_known(move.source)
             or (now.wall_us - move.since_us < MOVED_LEAVES_US and self._owes(move, groups, obeyed))
+            or self._awaits_settings(move, groups.own, now)
         ):
             return
         self._moves.put(replace(move, phase=MovePhase.MOVED, since_us=now.wall_us))
@@ -272,6 +276,15 @@ class Moving:
             if any(message.type in _REPORTS and message.group_id == source for message in messages):
                 return True
         return False
+
+    def _awaits_settings(self, move: GroupMove, own: DeviceKey, now: Now) -> bool:
+        """Say whether operators set something in the old group, and the new group's history has yet to come."""
+        if all(each.group_id != move.source for each in self._records.ordered_settings.all()):
+            return False
+        if self._records.catching_up.offer_wait(move.target) is not None:
+            return now.wall_us - move.since_us < MOVED_LEAVES_US
+        has_begun = not self._records.operations.authors(move.target) <= {own}
+        return not has_begun and now.wall_us - move.since_us < GRAPH_WAIT_US
 
     def _queued(self, recipient: DeviceKey, lane: Lane) -> Iterator[bytes]:
         """Yield the messages of a lane, a few at a time: there may be any number."""

@@ -13,19 +13,26 @@ from covey.core.actions.definition import MOVE, ActionDefinition, LimitedText
 from covey.core.actions.moves import MovePhase
 from covey.core.actions.results import ARGUMENTS, NOT_ALLOWED, NOT_STARTED, QUEUE_FULL, REVOKED, WITHDRAWN
 from covey.core.group.manifest import BOARD, COLLECTOR, Member
-from covey.core.history.orders import CommandOrder, OperatorChange
+from covey.core.history.bodies import Note
+from covey.core.history.orders import CommandOrder, OperatorChange, SettingOrder
 from covey.core.ids import GroupId, Incarnation, OperationId
 from covey.core.membership.requests import decline
+from covey.core.orders.authority import Pins
 from covey.core.orders.selector import EVERYBODY
+from covey.core.settings.ordered import OrderedSetting
+from covey.core.settings.states import SettingState
 from covey.core.vault.landing import LandingPlan
 from covey.core.wire.message import MessageType, read_message
 from covey.limits.actions import MAXIMUM_GROUP_MOVES, MOVED_LEAVES_US
 from covey.limits.board import BOARD_GONE_US
+from covey.limits.history import GRAPH_WAIT_US
 from covey.limits.pairing import INVITE_REQUEST_US
 from covey.limits.personal import JOINED_UNASKED
 from covey.ports import AttachedBoard
+from tests.elector import Elector
 from tests.fleet import Device, admit, carry, found, identity
 from tests.unit.app.orders.test_ordered_actions import Fleet, Machine
+from tests.unit.core.checkpoints.test_newcomers import deliver, forget
 
 _ACTION = ActionDefinition("move-group", "move", (*MOVE, "{group}"), {"group": LimitedText(64, "0123456789abcdef")})
 
@@ -655,3 +662,50 @@ def test_a_device_that_was_readmitted_stays_in_both_groups(site: Site) -> None:
     site.turn()
     assert (site.is_in(site.group_id), site.is_in()) == (True, True)
     assert site.readings_go_to(site.group_id) == site.group_id
+
+
+@pytest.mark.slow
+def test_a_device_keeps_its_settings_until_those_of_the_new_group_have_come(site: Site) -> None:
+    """All members of the new group have deleted its history, so a newcomer waits for somebody who has kept it."""
+    pins = Pins(frozenset({site.ann.key}))
+    site.ben.nodes.pins = pins
+    site.machine.restart()
+    electors = [Elector(each, pins) for each in (site.ann, site.dora)]
+    for _ in range(3):
+        electors[0].say(site.target, Note("text/plain", b"tank 3 is empty"))
+    electors[0].propose(site.target, lie=lambda state: state)
+    deliver(site.ann, site.dora)
+    electors[1].turn()
+    deliver(site.ann, site.dora)
+    assert [forget(each, site.target) > 0 for each in electors] == [True, True]
+    setting = SettingOrder(EVERYBODY, "app.mode", "eco")
+    before = electors[0].say(site.group_id, setting)
+    with site.ben.store.transaction():
+        held = OrderedSetting("app.mode", site.group_id, before.id, site.ann.key, SettingState.APPLIED, None)
+        site.ben.store.ordered_settings.put(held, site.ben.now.wall_us)
+    site.list_ben()
+    given = electors[0].say(site.target, setting)
+    order = site.move()
+    for _ in range(60):
+        for each in (site.ann, site.dora, site.cleo):
+            each.wait(61)
+        for each in site.all:
+            each.maintain()
+        site.turn()
+        if site.machine.result(order) == ("DONE", ""):
+            break
+    assert site.machine.result(order) == ("DONE", "")
+    assert site.ben.store.operations.raw(site.target, given.id) is not None
+
+
+def test_a_device_with_settings_moves_to_a_group_in_which_nobody_has_said_anything(site: Site) -> None:
+    with site.ben.store.transaction():
+        order = OperationId(bytes(32))
+        held = OrderedSetting("app.token", site.group_id, order, site.ann.key, SettingState.APPLIED, None)
+        site.ben.store.ordered_settings.put(held, site.ben.now.wall_us)
+    site.list_ben()
+    move = site.move()
+    site.turn(6)
+    assert (site.is_in(), site.machine.result(move)) == (True, ("BEGUN", ""))
+    site.turn(int(GRAPH_WAIT_US / 60_000_000))
+    assert site.machine.result(move) == ("DONE", "")
