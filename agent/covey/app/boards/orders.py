@@ -213,15 +213,17 @@ class PinnedBoardOrders:
         operation = read_operation(raw, verify=False)
         body = read_body(operation)
         pinned = pins(self._device, group.group_id)
-        approvals: list[bytes] = []
+        approvals: dict[DeviceKey, bytes] = {}  # one of each other operator, or some would take the place of others
         if pinned.threshold > 1:
             for node in operations.nodes(group.group_id):
                 if node.kind == OperationKind.APPROVAL and node.subject == order and node.author in pinned.operators:
-                    approvals += [each for each in [operations.raw(group.group_id, node.id)] if each is not None]
+                    approval = operations.raw(group.group_id, node.id)
+                    if approval is not None and node.author != operation.author:
+                        approvals[node.author] = approval
         has_deadline = isinstance(body, CommandOrder) and body.deadline_us is not None
         hearing = hearers(group, operation.author, self._operators(group))
         setting = body.key if isinstance(body, SettingOrder) else ""
-        return BoardOrder(order, (raw, *approvals[: pinned.threshold]), hearing, has_deadline, setting)
+        return BoardOrder(order, (raw, *[*approvals.values()][: pinned.threshold]), hearing, has_deadline, setting)
 
     def _operators(self, group: GroupManifest) -> Sequence[DeviceKey]:
         found = self._orders.last(group.group_id)

@@ -16,6 +16,7 @@ from covey.app.boards.orders import BoardOrders, PinnedBoardOrders, board_orders
 from covey.app.device.device import Device, find_state, open_device
 from covey.app.history import forgetting
 from covey.core.actions.results import OrderResult
+from covey.core.history.orders import Approval
 from covey.core.ids import OperationId, key_text
 from covey.core.now import Now
 from covey.ports import AttachedBoard
@@ -31,6 +32,7 @@ from hil.on_board.firmware_simulation import Sensor
 from tests.board import Board, MemoryLine
 from tests.command import Here, covey
 from tests.fleet import identity
+from tests.unit.cli.commands.test_fleet_plans import _said as said
 
 WALL_US = 1_780_000_000_000_000
 
@@ -281,6 +283,27 @@ def test_an_order_that_a_board_never_answers_holds_up_no_later_one(site: Site, o
     site.board.core.reporting.say = say
     site.live(65)
     assert site.outcome(first)["outcome"] == "done"
+
+
+@pytest.mark.slow
+def test_an_operator_that_approves_often_takes_the_place_of_no_other(tmp_path: Path, opened: list[str]) -> None:
+    before, site, others = nacl._urandom, Site(tmp_path), (identity("lee"), identity("nina"))
+    for each in others:
+        site.ok("group", "add", key_text("sign", each.signing_public), key_text("noise", each.noise_public))
+    keys = [site.json("key", "show")["signing_key"], *(key_text("sign", each.signing_public) for each in others)]
+    site.ok("config", "set", "operations.operators", ",".join(keys))
+    site.ok("config", "set", "operations.threshold", "3")
+    with site.running():
+        site.live(4)
+        order = site.order("open-valve", "--arg", "amount=1", "--for", "orchard")
+        group = site.device.node.groups.joined()[0].group_id.hex()
+        approval = Approval(OperationId(bytes.fromhex(order)))
+        for number, author in enumerate((others[0], others[0], others[0], others[1])):
+            said(site, group, author, approval, number)
+            site.live(2)
+        assert opened == ["1"]
+        assert site.outcome(order)["outcome"] == "done"
+    nacl.set_randombytes(before)
 
 
 @pytest.mark.slow
