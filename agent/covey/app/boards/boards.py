@@ -144,7 +144,7 @@ def enrol(
     which raises where it is not right.
 
     Raises:
-        LocalError: no board answers, it is another one or in another group, the group has no collector, or does not let
+        LocalError: no board answers, it is another one or of another group, the group has no collector, or does not let
             this device.
     """
     seen: list[AttachedBoard] = []
@@ -165,6 +165,11 @@ def enrol(
                 raise LocalError(
                     f"the board is in group {other}, and a board sends to one group",
                     hint=f"first: covey group remove {described.board} --group {other}, and covey mcu reset --unenrol",
+                )
+            if found is None and board.enrolled:
+                raise LocalError(
+                    "the board still sends for a group that it was in before",
+                    hint="first: covey mcu reset --unenrol; if it returns to that group: covey group add",
                 )
             if found is None:
                 if expected is None:
