@@ -8,6 +8,7 @@
 4. A board that is a member of a group without a known collector is sent its collector.
 5. A message for a board goes down its line once, if the board is there. Messages in a mailbox stay there until it is.
 6. Two ports with one identity are a board and its copy: both are reported, because their readings cannot be told apart.
+   If it is silent on one of them, it has moved, and the row of the port that it left goes.
 7. An error that a board reports remains until it restarts, even if it has not identified itself (`line`); the log has
    new errors, once a minute.
 8. An order is handed to a board again each minute until the board has reported its result.
@@ -533,7 +534,20 @@ class Bridge:
         board = replace(board, changed_at_us=now.wall_us)
         with self._store.transaction():
             self._store.boards.note(board)
+            left = self._left_by(line) if board.up else []
+            for each in left:
+                self._store.boards.forget(each)
         line.noted = board
+        for other in self._lines:
+            if other.link.port in left:
+                other.board = other.noted = None
+
+    def _left_by(self, line: Line) -> list[str]:
+        """Return the ports that a line's board has left: where it was last seen before, and is not now."""
+        assert line.board is not None
+        present = {each.link.port for each in self._lines if each.up or each is line}
+        known = self._store.boards.all()
+        return [each.port for each in known if each.keys == line.board.keys and each.port not in present]
 
 
 def _named(board: AttachedBoard, node: Node) -> str:

@@ -129,6 +129,24 @@ def test_notes_about_strangers_end_with_the_next_start(gateway: NetworkGateway) 
     assert not any(board.up for board in gateway.device.store.boards.all() if board.port == member.port)
 
 
+def test_a_board_that_has_moved_is_no_board_that_is_silent(gateway: NetworkGateway) -> None:
+    first = gateway.come("shed", "udp:192.0.2.7:7425")
+    gateway.run(0.5)
+    enrol(first.board, gateway.device, gateway.group_id)
+    gateway.run(1)
+    first.events.append(SerialDown("gone"))
+    first.broken = True
+    gateway.run(1)
+    assert first.port in _ports(gateway)
+    moved = gateway.come("shed", "udp:192.0.2.8:7425")
+    gateway.run(1)
+    assert _ports(gateway) == {gateway.line.port, moved.port}
+    assert all(board.up for board in gateway.device.store.boards.all())
+    gateway.kill()
+    gateway.run(1)
+    assert _ports(gateway) == {gateway.line.port, moved.port}
+
+
 def test_a_board_with_another_address_is_no_copy_once_the_one_before_is_silent(gateway: NetworkGateway) -> None:
     first = gateway.come("shed", "udp:192.0.2.7:7425")
     gateway.run(0.5)
