@@ -13,7 +13,7 @@
    new errors, once a minute.
 8. An order is handed to a board again each minute until the board has reported its result.
 9. A board that announces sleep is sent nothing until it speaks; messages for it are kept, within the bounds of
-   `forwarding`. One that does not wake in time is gone.
+   `forwarding`. One that does not wake in time is gone until it speaks.
 10. Lines may come and go (`udp_lines`). Lines whose board is no member are not logged, their rows in the store go with
     them, and only one of them may identify itself in a second.
 11. What a board calls an alarm goes ahead of other messages, within the bounds of `forwarding`.
@@ -277,10 +277,11 @@ class Bridge:
                 line.held = None
                 line.link.acknowledge(event)
             elif isinstance(event, SerialUp):
-                line.sleeps_until_us = None
+                line.sleeps_until_us, line.is_missed = None, False
                 if event.restarted:  # what holds still is said again at once
                     line.trouble, line.note_at_us = "", now.monotonic_us + _NOTE_REPORT_US
             elif isinstance(event, SerialDown):
+                line.is_missed = False
                 if not line.is_strange:
                     self._report("warning", f"{line.link.port}: {printable(event.reason)}")
                 self._note_down(line, now)
@@ -297,6 +298,8 @@ class Bridge:
             self._warn_once(line, node, "sent an unknown message; its firmware may be newer than this Covey")
             return True
         line.sleeps_until_us = None
+        if line.is_missed and line.board is not None:
+            self._take_back(line, line.board, now)
         if kind == messages.IDENTIFY:
             if self._is_kept_waiting(line, fields[0], node, now):
                 return False
@@ -375,10 +378,19 @@ class Bridge:
     def _miss_sleepers(self, line: Line, now: Now) -> None:
         """Rule 9: report who has not woken."""
         if line.sleeps_until_us is not None and now.monotonic_us > line.sleeps_until_us + _OVERSLEPT_US:
-            line.sleeps_until_us = None
+            line.sleeps_until_us, line.is_missed = None, True
             if not line.is_strange:
                 self._report("warning", f"{line.link.port}: the board did not wake from its sleep")
             self._note_down(line, now)
+
+    def _take_back(self, line: Line, board: AttachedBoard, now: Now) -> None:
+        """Rule 9: a board that wakes late is in the same session, and does not identify itself again."""
+        line.is_missed = False
+        line.board = replace(board, up=True)
+        line.time_at_us = line.enrol_at_us = line.order_at_us = line.handed_until_us = self._look_at_us = 0
+        if not line.is_strange:
+            self._report("notice", f"{line.link.port}: the board woke late")
+        self._note(line, now)
 
     def _carry(
         self, line: Line, board: AttachedBoard, recipient: DeviceKey, envelope: bytes, *, is_alarm: bool, node: Node,

@@ -41,6 +41,8 @@ class Line:
         self.handed: OperationId | None = None
         self.handed_until_us = 0
         self.sleeps_until_us: int | None = None
+        self.is_missed = False
+        """Whether its board is gone because it did not wake in time."""
         self.is_strange = False
 
     @property

@@ -51,6 +51,22 @@ def test_a_board_that_does_not_wake_is_reported_once(gateway: Gateway) -> None:
     ]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [line_orders.SLEEP, messages.REPORT])
+def test_a_board_that_wakes_after_it_was_given_up_is_there_again(gateway: Gateway, kind: int) -> None:
+    gateway.board.measure()
+    gateway.run(0.5)
+    gateway.land()
+    _sleep(gateway, 60_000)
+    gateway.run(190)
+    assert not gateway.device.store.boards.all()[0].up
+    times = len(gateway.board.times)
+    gateway.board.say(kind, 0 if kind == line_orders.SLEEP else [])
+    gateway.run(1)
+    assert gateway.device.store.boards.all()[0].up
+    assert len(gateway.board.times) == times + 1
+
+
 def test_a_restart_that_is_wanted_waits_for_the_board_to_wake(gateway: Gateway) -> None:
     _sleep(gateway, 60_000)
     with gateway.device.store.transaction():
