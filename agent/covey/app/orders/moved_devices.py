@@ -74,12 +74,13 @@ class MovedDevices:
         self._forget(joined, moves)
 
     def _forget(self, joined: list[GroupManifest], moves: list[KnownMove]) -> None:
-        """Forget the moves of which nothing is open, and those of groups that this device has left."""
+        """Forget the moves of which nothing is open, those of groups that this device has left, and those whose order
+        is here and no operator's any more.
+        """
         is_open = {each.id for each in moves if any(device.is_open for device in each.devices)}
-        known = {each.id for each in moves}
         here = {each.group_id for each in joined}
         for order in self._device.store.move_orders.all():
-            name = order.operation.hex()
-            if order.source not in here or (name in known and name not in is_open):
+            has_come = self._device.store.operations.held(order.source, order.operation) is not None
+            if order.source not in here or (has_come and order.operation.hex() not in is_open):
                 with self._device.store.transaction():
                     self._device.store.move_orders.remove(order.operation)

@@ -370,3 +370,16 @@ def test_a_move_ends_although_history_is_deleted_meanwhile(site: Site) -> None:
     site.delete_covered(site.laptop, site.old)
     assert "which a checkpoint covers" in site.laptop.fails("order", "show", order, "--group", site.old.hex(), code=1)
     assert site.look() is None
+
+
+def test_a_move_of_a_former_operator_is_not_looked_at_for_ever(site: Site) -> None:
+    order = site.split("device-0")["id"]
+    assert site.phone is not None
+    site.carry([site.personal, *site.groups])
+    site.phone.ok("group", "moves", "--continue", order[:8])
+    site.phone.ok("config", "set", "operations.operators", site.phone.json("key", "show")["signing_key"])
+    assert site.phone.json("group", "moves") == []
+    with site.open(site.phone) as opened:
+        role, now_us = site.role(opened), opened.now().wall_us
+        assert role.turn(opened.node, Now(_MINUTE_US, now_us)) is not None
+        assert role.turn(opened.node, Now(2 * _MINUTE_US, now_us)) is None
