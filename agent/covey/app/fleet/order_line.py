@@ -204,6 +204,7 @@ def parts_of(device: Device, groups: Sequence[GroupManifest], name: str) -> tupl
         group = plans.group_of_order(device, groups, name)
         operation = pick_operation(device, group.group_id, name, "covey order")
         return operators.judged(device, group, operation), [_part(device, group, operation, frozenset())]
+    plans.check_not_deleted(known)
     if not known.orders:
         raise LocalError("none of its orders has arrived here yet")
     nobody = frozenset(announcing(known.id).devices)

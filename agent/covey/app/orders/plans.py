@@ -282,18 +282,27 @@ def _merged(plan: str, entries: Sequence[tuple[str, OrderEntry]], text: str = ""
     return replace(entries[0][1], id=plan, signers=signed, counts=all(counts.values()), text=text)
 
 
+def check_not_deleted(plan: KnownPlan) -> None:
+    """Check that an order of a plan is here, or may still come.
+
+    Raises:
+        LocalError: all were deleted here.
+    """
+    if plan.deleted and not plan.orders:
+        raise LocalError(f"this device deleted the orders of plan {plan.name[:8]}, which checkpoints cover")
+
+
 def plan_report(device: Device, plan: KnownPlan) -> CommandReport | OrderEntry:
     """Return what has become of a plan on each device of all its groups; of a plan of settings, what it is.
 
     Raises:
         LocalError: nothing of it has arrived here, or it orders nothing.
     """
+    check_not_deleted(plan)
     if not plan.orders:
         kept = plan.kept
         orders = kept is not None and kept.given in _PLANNED
         what = "none of its orders has arrived here yet" if orders else "it orders nothing that devices report"
-        if plan.deleted:
-            raise LocalError(f"this device deleted the orders of plan {plan.name[:8]}, which checkpoints cover")
         hint = "try again when a relay and a member are online" if orders else "'covey history log' shows notes"
         raise LocalError(f"plan {plan.name[:8]} ({'' if kept is None else kept.text}): {what}", hint=hint)
     reports = []
@@ -333,6 +342,7 @@ def approve_plan(device: Device, plan: KnownPlan) -> OrderEntry:
     Raises:
         LocalError: it is an operator in none of the groups, or has signed all.
     """
+    check_not_deleted(plan)
     own, allowed = device.node.identity.signing_public, 0
     bodies: list[tuple[GroupManifest, Approval]] = []
     signed: set[GroupId] = set()

@@ -47,7 +47,8 @@ def test_an_order_that_was_deleted_in_a_group_is_not_given_there_again(fleet: Op
     for each in others:
         _report(fleet, fleet.laptop, each)
         fleet.delete_covered(fleet.laptop, each)
-    assert "this device deleted the orders of plan" in fleet.laptop.fails("order", "show", plan, code=1)
+    for what in ("show", "approve"):
+        assert "this device deleted the orders of plan" in fleet.laptop.fails("order", what, plan, code=1)
     assert fleet.laptop.json("order", "continue", plan[:8])["given"] == []
 
 
