@@ -557,9 +557,8 @@ class Bridge:
     def _left_by(self, line: Line) -> list[str]:
         """Return the ports that a line's board has left: where it was last seen before, and is not now."""
         assert line.board is not None
-        present = {each.link.port for each in self._lines if each.up or each is line}
-        known = self._store.boards.all()
-        return [each.port for each in known if each.keys == line.board.keys and each.port not in present]
+        known = [each for each in self._store.boards.all() if each.keys == line.board.keys]
+        return [each.port for each in known if each.port != line.link.port and not each.up]
 
 
 def _named(board: AttachedBoard, node: Node) -> str:

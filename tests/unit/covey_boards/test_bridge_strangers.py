@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covey.ports import SerialDown, SerialLink
+from covey.ports import AttachedBoard, SerialDown, SerialLink
 from covey_boards.bridge import Bridge
 from covey_boards.shared import line_orders, messages
 from tests.board import BoardOnLine, MemoryLine, enrol
@@ -145,6 +145,16 @@ def test_a_board_that_has_moved_is_no_board_that_is_silent(gateway: NetworkGatew
     gateway.kill()
     gateway.run(1)
     assert _ports(gateway) == {gateway.line.port, moved.port}
+
+
+def test_a_board_that_another_process_sees_is_not_forgotten(gateway: NetworkGateway) -> None:
+    """A command opens a port of its own while the agent serves the others."""
+    twin = AttachedBoard("/dev/ttyAGENT", gateway.board.keys, "a board", True, True, 0, {})
+    with gateway.device.store.transaction():
+        gateway.device.store.boards.note(twin)
+    gateway.board.boot()
+    gateway.run(6)
+    assert twin.port in _ports(gateway)
 
 
 def test_a_board_with_another_address_is_no_copy_once_the_one_before_is_silent(gateway: NetworkGateway) -> None:
