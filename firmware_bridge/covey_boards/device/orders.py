@@ -222,7 +222,7 @@ class OrderTaking:
             action, twice = self._allowed(name, entry, deadline)
         except Refused as refused:
             state = _UNKNOWN if refused.args[0] in ("action_went_down", "action_records_lost") else _REFUSED
-            if refused.args[0] != "action_records_lost":
+            if refused.args[0] != "action_records_lost" and not self._is_below(entry):  # else a known one would go for it
                 self._keep(entry, self._result(order, state, refused))
                 return entry[5]
             return self._result(order, state, refused)
@@ -265,9 +265,13 @@ class OrderTaking:
         if not self._readable:
             raise Refused("action_records_lost", "this board has lost its record of what ran")
         twins = [each for each in self._kept if each[1] == entry[1] and each is not entry]
-        below = [each for each in self._floors if each[0] == entry[2] and each[1] >= entry[3]]
-        if twins or (below and entry not in self._kept):
+        if twins or self._is_below(entry):
             raise Refused("action_repeated", "this board has dealt with it, or with a later order of its author")
+
+    def _is_below(self, entry):
+        """Say whether an order is not kept, and stands no higher than what was."""
+        below = [each for each in self._floors if each[0] == entry[2] and each[1] >= entry[3]]
+        return below and entry not in self._kept
 
     def _allowed(self, name, entry, deadline):
         actions, repeatable = _actions()

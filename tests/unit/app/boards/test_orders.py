@@ -307,6 +307,24 @@ def test_an_operator_that_approves_often_takes_the_place_of_no_other(tmp_path: P
 
 
 @pytest.mark.slow
+def test_a_gateway_that_lost_results_gets_those_again_that_the_board_holds(tmp_path: Path, opened: list[str]) -> None:
+    before, site = nacl._urandom, Site(tmp_path)
+    with site.running():
+        site.live(4)
+        given = [site.order("open-valve", "--arg", f"amount={number}", "--for", "orchard") for number in range(12)]
+        site.live(20)
+        with site.device.store.transaction():  # as a copy that was restored
+            site.device.store.database.run("DELETE FROM order_result")
+    site.board.boot()
+    with site.running():
+        site.live(25)
+        found = [site.outcome(each)["outcome"] for each in given]
+    assert found == 4 * ["refused"] + 8 * ["done"]
+    assert len(opened) == 12
+    nacl.set_randombytes(before)
+
+
+@pytest.mark.slow
 def test_an_answer_that_nobody_can_read_brings_no_order_again_at_once(site: Site, opened: list[str]) -> None:
     site.live(4)
     say, said = site.board.core.reporting.say, []
