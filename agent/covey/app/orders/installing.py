@@ -120,7 +120,7 @@ def _image(raw: bytes) -> BoardImage:
 
 
 def _forget_verdicts(folder: StateFolder) -> None:
-    """Forget what boards have said of firmware so far: of this one, they are asked anew."""
+    """Forget the verdicts of earlier installations, so that each board answers for this one."""
     from covey.app.device.device import open_device
     from covey_boards.updates import FIRMWARE_CONDITION
 

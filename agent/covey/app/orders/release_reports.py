@@ -79,9 +79,9 @@ class Release:
     `state`: it `awaits approval` of further operators; a wave is `under way`; somebody has `paused` it; too many fared
     badly, so it is `stopped`; somebody has `aborted` it; the next wave is `ready` to be given; or all is `finished`.
     `devices` are those that were given it: `failed` and `silent` the names of those that fare badly, `accepted` of
-    those that count no more, `withdrawn` of those that had not begun when it was aborted; `others` is how many it is
-    for as well, also of those that cannot have a turn yet (rule 8). `seen_within_us`: how long ago whoever did it may
-    have been seen, None: as its own signs of life say, 0: that is not looked at. `wave` is the id of the last wave;
+    those that count no more, `withdrawn` of those that had not begun when it was aborted. `others` is the number of
+    devices left, including those that cannot have a turn yet (rule 8). `seen_within_us`: how long ago whoever did it
+    may have been seen, None: as its own signs of life say, 0: that is not looked at. `wave` is the id of the last wave;
     `said` what operators said. `groups`: the ids of those that it is in, `missing` of those that have no order of it
     here.
     """
@@ -361,7 +361,7 @@ def _left(device: Device, group: GroupManifest, waves: Iterable[GivenWave]) -> f
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Whom plans are for, but for some: `others` in the order of their turns, who is away last.
+    """The devices that do not have a release yet: `others` in the order of their turns, those that are away last.
 
     Each device comes once, in the first group in which it obeys. `arriving` are those that have left a group in which
     they obeyed, and have yet to say that they obey in another one; each with the group that it has left.
@@ -377,7 +377,7 @@ def turns(
     once: bytes,
     given: Collection[DeviceKey] = (),
 ) -> Turns:
-    """Return whom the plans of groups are for, but those that have it."""
+    """Return the devices that the plans of groups select, without those that were `given` the release."""
     where: dict[DeviceKey, GroupId] = {}
     listed: set[DeviceKey] = set()
     left: dict[DeviceKey, GroupId] = {}

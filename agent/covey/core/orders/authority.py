@@ -111,9 +111,9 @@ def weigh_orders(
     kind: OperationKind | None = None,
     judged: list[OrderNode] | None = None,
 ) -> WeighedOrders:
-    """Judge the orders of a kind in a group, by its judged nodes if they are at hand.
+    """Judge the orders of a kind in a group; without a kind, find only its operators.
 
-    No kind: only who is an operator.
+    `judged`: the group's nodes by which orders are judged, if the caller has read them.
     """
     if not pins.operators:
         return WeighedOrders({}, (), ())

@@ -27,7 +27,7 @@ class OrderRecords(Protocol):
         """Yield what bears on orders, by height and id."""
 
     def judged_nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
-        """Yield those by which orders are judged; without the others, what follows what is not known."""
+        """Yield only those by which orders are judged. Their ancestry takes all `nodes`."""
 
     def raw(self, group_id: GroupId, operation_id: OperationId) -> bytes | None:
         """Return an operation's bytes."""

@@ -326,7 +326,7 @@ class OperationTables:
         return self._index.nodes(group_id)
 
     def judged_nodes(self, group_id: GroupId) -> Iterator[OrderNode]:
-        """Yield those by which orders are judged; without the others, what follows what is not known."""
+        """Yield only those by which orders are judged. Their ancestry takes all `nodes`."""
         return self._index.nodes(group_id, judged=True)
 
     def frontier(self, group_id: GroupId, operation_id: OperationId) -> tuple[int, ...]:
