@@ -486,9 +486,11 @@ class PlannedWorld:
             if plan.once is None and plan.kept is not None and plan.missing:
                 self._does(own, f"continue plan {plan.name[:8]}", lambda opened, plan=plan: continue_plan(opened, plan))
         for move in known_moves(opened, shared_groups(opened)):
-            if move.id not in self._taken_over and any(each.is_open or each.never_enters for each in move.devices):
+            is_open = any(each.is_open or each.never_enters for each in move.devices)
+            if move.id in self._taken_over or not is_open:
+                continue
+            if self._does(own, f"finish move {move.id[:8]}", lambda opened, move=move: finish_here(opened, move)):
                 self._taken_over.add(move.id)
-                self._does(own, f"finish move {move.id[:8]}", lambda opened, move=move: finish_here(opened, move))
 
     def _note_ended_moves(self) -> None:
         """Note where gateways are whose moves have ended."""

@@ -8,7 +8,7 @@ of it in one transaction. Then it removes those that have moved from the old gro
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -292,21 +292,60 @@ def finish_here(device: Device, move: KnownMove) -> None:
         LocalError: this device is no operator in the old group, or may not add members to the new one, or that is full.
     """
     source = device.node.groups.group(GroupId(bytes.fromhex(move.source)))
-    target_id = GroupId(bytes.fromhex(move.target))
     check_operator(device, source)
     coming = {each.device for each in move.devices if each.state in {"waiting", "delivering"}}
     with all_or_nothing(device):
-        if coming and device.node.groups.is_in(target_id):
-            target = device.node.groups.group(target_id)
-            members = [each for each in source.members if each.keys.signing_public.hex() in coming]
-            lacking = [each for each in members if target.member(each.keys.signing_public) is None]
-            if lacking:
-                _check_room(target, len(lacking))
-                _add(device, target, lacking)
-                target = device.node.groups.group(target_id)
-                settings, _ = _settings(device, source, target, lacking)
-                write_together(device, [(target, each) for each in settings])
-        device.store.move_orders.put(OperationId(bytes.fromhex(move.id)), source.group_id, target_id)
+        _add_lacking(device, move, coming)
+        place = source.group_id, GroupId(bytes.fromhex(move.target))
+        device.store.move_orders.put(OperationId(bytes.fromhex(move.id)), *place)
+
+
+def readmit(device: Device, move: KnownMove, but: Collection[str]) -> list[str]:
+    """Add the devices that wait to enter the new group, and that another move has taken out of it since the order.
+
+    Two devices of the operators can order that at once: one has a device leave the group, the other one takes it to be
+    there. A device that a person has removed is not added, nor one that still says that it is there, nor those in
+    `but`. Returns the devices that were added. Inside a transaction.
+
+    Raises:
+        LocalError: this device may not add members to the new group, or that is full.
+    """
+    target_id = GroupId(bytes.fromhex(move.target))
+    waiting = {each.device for each in move.devices if each.state == "waiting"}.difference(but)
+    if not waiting or not device.node.groups.is_in(target_id):
+        return []
+    target = device.node.groups.group(target_id)
+    waiting -= {each.keys.signing_public.hex() for each in target.members}
+    waiting -= {each for each in waiting if has_yet_to_leave(device.store, target, DeviceKey(bytes.fromhex(each)))}
+    taken: set[str] = set()
+    for other in known_moves(device, [target]) if waiting else ():
+        results = device.store.order_results.of_order(target_id, OperationId(bytes.fromhex(other.id)))
+        ended = {each.device.hex() for each in results if each.received_at_us > move.made_at_us}
+        taken |= {each.device for each in other.devices if each.state == "moved"} & ended
+    return _add_lacking(device, move, waiting & taken)
+
+
+def _add_lacking(device: Device, move: KnownMove, coming: Collection[str]) -> list[str]:
+    """Add those of some devices of a move that the new group does not list, with the settings that hold for them.
+
+    Returns them. Inside a transaction.
+
+    Raises:
+        LocalError: this device may not add members to the new group, or that is full.
+    """
+    source_id, target_id = (GroupId(bytes.fromhex(each)) for each in (move.source, move.target))
+    if not coming or not device.node.groups.is_in(target_id):
+        return []
+    source, target = device.node.groups.group(source_id), device.node.groups.group(target_id)
+    members = [each for each in source.members if each.keys.signing_public.hex() in coming]
+    lacking = [each for each in members if target.member(each.keys.signing_public) is None]
+    if lacking:
+        _check_room(target, len(lacking))
+        _add(device, target, lacking)
+        target = device.node.groups.group(target_id)
+        settings, _ = _settings(device, source, target, lacking)
+        write_together(device, [(target, each) for each in settings])
+    return [each.keys.signing_public.hex() for each in lacking]
 
 
 def _known(device: Device, source: GroupManifest, operation: Operation, body: CommandOrder) -> KnownMove:

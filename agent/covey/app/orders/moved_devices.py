@@ -2,13 +2,16 @@
 
 It works where its device has ordered a move, or was told to complete it, until nothing of the move is open. Devices
 that have moved are removed once all have answered, and before that once a minute: each manifest of a large group is
-large, and begins an epoch.
+large, and begins an epoch. A device that waits to enter a group, and that another move has taken out of it since, is
+added to it again, once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from covey.adapters.journal import report
 from covey.app.wording import count
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 
 _LOOK_US = 10_000_000
 _REMOVE_US = 60_000_000
+_NOT_REMOVED = "devices that have moved are still in the old group"
+_NOT_ADDED = "devices that are to move are not in the new group"
+
+Changed = TypeVar("Changed")
 
 
 class MovedDevices:
@@ -33,6 +40,8 @@ class MovedDevices:
         self._device = device
         self._look_at_us = self._remove_at_us = 0
         self._refused = ""
+        self._readmitted: set[tuple[str, str]] = set()
+        """Moves, and devices that were added to the new group again: a person may have removed them since."""
 
     def turn(self, node: Node, now: Now) -> int | None:
         """Do what is due; return when to be called next, in monotonic microseconds."""
@@ -48,11 +57,11 @@ class MovedDevices:
         """Nothing is open."""
 
     def _look(self, node: Node, now: Now, sources: set[GroupId]) -> None:
-        from covey.app.orders.group_moves import known_moves, remove_moved  # most devices order no moves
+        from covey.app.orders import group_moves  # most devices order no moves
 
         here = replace(self._device, node=node)
         joined = [each for each in node.groups.joined() if each.group_id in sources]
-        moves = known_moves(here, joined)
+        moves = group_moves.known_moves(here, joined)
         mine = [each for each in moves if each.finishes]
         is_due = now.monotonic_us >= self._remove_at_us
         for move in mine:
@@ -60,18 +69,32 @@ class MovedDevices:
             if not (answered or is_due):
                 continue
             self._remove_at_us = now.monotonic_us + _REMOVE_US
-            try:
-                with self._device.store.transaction():
-                    removed = remove_moved(here, move, moves)
-            except LocalError as error:
-                node.discard()
-                if str(error) != self._refused:
-                    self._refused = str(error)
-                    report("warning", f"devices that have moved are still in the old group: {error}")
+            removed = self._change(node, partial(group_moves.remove_moved, here, move, moves), _NOT_REMOVED)
+            if removed is None:
                 return
             if removed:
                 report("notice", f"removed {count(removed, 'device')} that moved from group {move.source[:8]}")
         self._forget(joined, moves)
+        for move in mine if is_due else ():
+            before = {device for order, device in self._readmitted if order == move.id}
+            added = self._change(node, partial(group_moves.readmit, here, move, before), _NOT_ADDED)
+            if added is None:
+                return
+            if added:
+                self._readmitted |= {(move.id, each) for each in added}
+                report("notice", f"added {count(len(added), 'device')} to group {move.target[:8]} again, to move there")
+
+    def _change(self, node: Node, work: Callable[[], Changed], otherwise: str) -> Changed | None:
+        """Change members of a group; return None where this device may not, which is reported once."""
+        try:
+            with self._device.store.transaction():
+                return work()
+        except LocalError as error:
+            node.discard()
+            if str(error) != self._refused:
+                self._refused = str(error)
+                report("warning", f"{otherwise}: {error}")
+            return None
 
     def _forget(self, joined: list[GroupManifest], moves: list[KnownMove]) -> None:
         """Forget the moves of which nothing is open, those of groups that this device has left, and those whose order

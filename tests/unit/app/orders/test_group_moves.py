@@ -17,6 +17,7 @@ from covey.core.now import Now
 from covey.core.orders.selector import SelectorKind
 from covey.core.settings.desired import read_order
 from covey.core.wire.heads import GroupHead, HeadsReport
+from tests.command import Here
 from tests.fleet import identity
 from tests.operated_fleet import OperatedFleet
 
@@ -39,6 +40,17 @@ class Site(OperatedFleet):
         found: dict[str, Any] = self.laptop.json("group", "split", *where, "--for", *words)
         return found
 
+    def moved(self, own: Here, source: GroupId, target: GroupId, device: DeviceKey) -> str:
+        """Have an own device order one device to move; return the order."""
+        where = ("--group", source.hex(), "--into", target.hex(), "--yes", "--for", device.hex())
+        order: str = own.json("group", "split", *where)["id"]
+        return order
+
+    def keys(self, own: Here, group: GroupId) -> set[DeviceKey]:
+        """Return the members of a group, as an own device knows it."""
+        with self.open(own) as opened:
+            return {each.keys.signing_public for each in opened.node.groups.group(group).members}
+
     def members(self, group: GroupId) -> set[str]:
         return {each["label"] for each in self.laptop.json("group", "members", "--group", group.hex())}
 
@@ -46,9 +58,12 @@ class Site(OperatedFleet):
         with self.open(self.laptop) as opened:
             return opened.node.groups.group(group).version
 
-    def results(self, order: str, devices: Iterable[DeviceKey], state: CommandState, code: str = "") -> None:
-        """Have devices report the result of a move."""
-        with self.open(self.laptop) as opened, opened.store.transaction():
+    def results(
+        self, order: str, devices: Iterable[DeviceKey], state: CommandState, code: str = "", *,
+        group: GroupId | None = None, own: Here | None = None,
+    ) -> None:  # fmt: skip
+        """Have devices report the result of a move, to an own device: the laptop, if no other is named."""
+        with self.open(own or self.laptop) as opened, opened.store.transaction():
             for key in devices:
                 at_us = opened.now().wall_us
                 exit_code = 0 if state is CommandState.DONE else None
@@ -58,7 +73,7 @@ class Site(OperatedFleet):
                     code=code,
                     why="" if state is CommandState.DONE else "it must not",
                 )
-                opened.node.order_results.keep(self.old, key, result, opened.now())
+                opened.node.order_results.keep(group or self.old, key, result, opened.now())
 
     def look(self) -> int | None:
         """Let the laptop's agent look once, a minute later than before."""
@@ -329,9 +344,58 @@ def test_a_device_that_was_taken_out_of_the_new_group_waits(site: Site) -> None:
     assert site.states() == {"device-0": "delivering"}
     site.laptop.ok("group", "remove", first.hex(), "--group", site.new.hex(), "--yes")
     assert site.states() == {"device-0": "waiting"}
+    site.look()
+    assert first not in site.keys(site.laptop, site.new)
     site.laptop.ok("group", "moves", "--continue", order[:8])
+    assert first in site.keys(site.laptop, site.new)
+
+
+@pytest.mark.slow
+def test_a_device_that_another_move_took_out_meanwhile_is_added_again_once(site: Site) -> None:
+    """The phone orders it back, and has not heard that the laptop orders it away: for the phone it is there."""
+    key, one, phone = site.devices[site.new][0], identity("1 0"), site.phone
+    assert phone is not None
+    site.carry([site.new])
+    away = site.moved(site.laptop, site.new, site.old, key)
     with site.open(site.laptop) as opened:
-        assert opened.node.groups.group(site.new).member(first) is not None
+        site.say(opened, site.old, one, Obeying())
+    site.carry([site.personal, site.old])
+    site.moved(phone, site.old, site.new, key)
+    for own in (site.laptop, phone):
+        site.results(away, [key], CommandState.DONE, group=site.new, own=own)
+    site.look()
+    site.carry([site.new])
+    assert key not in site.keys(phone, site.new)
+    with site.open(phone) as opened:
+        role, actions, wall_us = site.role(opened), opened.node.actions, opened.now().wall_us
+        with opened.store.transaction():
+            report = HeadsReport(False, (GroupHead(site.new, 1, bytes(16)),))
+            opened.store.heads.note(key, GroupId(bytes(32)), report.to_wire(), wall_us)
+        role.turn(opened.node, Now(2 * _MINUTE_US, wall_us))
+        assert opened.node.groups.group(site.new).member(key) is None, "it still says that it is there"
+        with opened.store.transaction():
+            opened.store.heads.note(key, GroupId(bytes(32)), HeadsReport(False, ()).to_wire(), wall_us)
+        role.turn(opened.node, Now(4 * _MINUTE_US, wall_us))
+        assert opened.node.groups.group(site.new).member(key) is not None
+        with opened.store.transaction():
+            actions.change(site.new, lambda draft, epoch: draft.removing(key, epoch), opened.now())
+        role.turn(opened.node, Now(6 * _MINUTE_US, wall_us))
+        assert opened.node.groups.group(site.new).member(key) is None, "a person has removed it"
+
+
+@pytest.mark.slow
+def test_a_device_that_a_person_removed_is_not_added_again_for_an_earlier_move(site: Site) -> None:
+    key = site.devices[site.new][0]
+    away = site.moved(site.laptop, site.new, site.old, key)
+    with site.open(site.laptop) as opened:
+        site.say(opened, site.old, identity("1 0"), Obeying())
+    site.results(away, [key], CommandState.DONE, group=site.new)
+    site.look()
+    site.moved(site.laptop, site.old, site.new, key)
+    assert key in site.keys(site.laptop, site.new)
+    site.laptop.ok("group", "remove", key.hex(), "--group", site.new.hex(), "--yes")
+    site.look()
+    assert key not in site.keys(site.laptop, site.new)
 
 
 def test_a_device_that_the_new_group_removed_again_stays_in_the_old_one(site: Site) -> None:
