@@ -34,10 +34,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from covey.app.orders import moved_devices
+from covey.app.orders import continuing, moved_devices
 from covey.app.orders.command_reports import CommandReport
 from covey.app.orders.commands import give_command
-from covey.app.orders.continuing import continue_plan
+from covey.app.orders.continuing import announce_release, continue_plan
 from covey.app.orders.fleet import Scope, administered, shared_groups
 from covey.app.orders.group_moves import finish_here, known_moves, order_move
 from covey.app.orders.plans import KnownPlan, plan_report, plans
@@ -47,6 +47,7 @@ from covey.core.actions.commands import CommandRecord
 from covey.core.actions.definition import MOVE_ACTION
 from covey.core.actions.obeying import obeyers
 from covey.core.actions.results import CommandState, OrderResult
+from covey.core.group.manifest import GroupManifest
 from covey.core.history.bodies import read_body
 from covey.core.history.kinds import OperationKind
 from covey.core.history.operation import read_operation
@@ -430,7 +431,10 @@ class PlannedWorld:
         is_known = rolled.groups <= {*before.groups} - {*before.missing}
         if before.state == "finished" and is_known and not self._moving:
             rolled.finished.add(own.name)  # else it goes on when a further group's order comes, or a device obeys again
-        is_lost = before.state == "under way" and not before.devices and self._step > _STEPS + _LOST_AFTER
+        is_late = before.state == "under way" and self._step > _STEPS + _LOST_AFTER
+        if is_late and before.missing and own is self.phone and self._announce(own, rolled):
+            return
+        is_lost = is_late and not before.devices
         if is_lost or (before.state == "stopped" and before.said and self._is_settling):
             scope = Scope(administered(own.opened), fleet=True)
             self._does(own, f"abort {rolled.version}", lambda opened: abort(opened, scope, rolled.id))
@@ -449,6 +453,19 @@ class PlannedWorld:
         if before.state == "ready":
             self._check_waves(own, rolled)
         self._does(own, f"continue {rolled.version} ({before.state})", lambda opened: go_on(*self._of(opened, rolled)))
+
+    def _announce(self, own: Own, rolled: _Rolled) -> bool:
+        """Announce a release in groups in which nobody knows of it, as the laptop died before; its file is at hand.
+
+        Return whether there were any.
+        """
+        groups: list[GroupManifest] = []
+
+        def announce(opened: Any) -> None:
+            groups.extend(announce_release(opened, pick_release(*self._of(opened, rolled)).known, lambda _: None))
+
+        with patch.object(continuing, "_file", lambda opened, _, group, __: sealed(opened, group, rolled.version)):
+            return self._does(own, f"announce {rolled.version} where it lacks", announce) and bool(groups)
 
     def _of(self, opened: Any, rolled: _Rolled) -> tuple[Any, Any, str]:
         return opened, administered(opened), rolled.id

@@ -16,7 +16,7 @@ _SEEDS = 80
 _ONCE_BROKEN = (
     *(44, 64, 1065, 2007, 2023, 2066, 2080, 3018, 5003, 5073, 5329, 5381, 5458, 5480, 5550),
     *(20489, 30475, 40116, 40352, 41976, 52119, 53020, 53589, 60192, 62641, 65628, 67378, 71523),
-    *(72313,),
+    *(72313, 75320),
 )
 """The one device of a first wave had left its group before it reported, and the next wave began. The gate once waited
 for what waits for a device that is listed in a group and will not come. The laptop died when it had invited a moving
@@ -38,7 +38,8 @@ else had heard of in one group: the judge wrongly expected that its device obeys
 such an order, obeyed and left is shown as one that did. A world ended before the operator's device had heard of
 all orders that other members held; and before the members of a group agreed on who is in it. The phone ordered a device
 into a group that it was leaving by an order of the laptop, and nobody added it there again. The power went when the
-phone took over a move, and nobody had it do so again."""
+phone took over a move, and nobody had it do so again. Nobody had the phone announce a release in a group that knew
+nothing of it, as the laptop had died before."""
 
 _WORLDS = [*_ONCE_BROKEN, *(each for each in (*range(1, 8), *range(100, 130)) if each not in OPEN_SEEDS["planned"])]
 
