@@ -85,6 +85,7 @@ def test_the_check_takes_nothing_away(broker: Broker, new_gateway: Callable[[str
     one.invite(two)
     two.start("run", "--no-sensors")
     wait_until(lambda: two.json("status")["relay"]["state"] == "up", "the relay is up")
+    wait_until(lambda: one.json("status")["outbox"]["messages"] == 0, "nothing else waits for it")
     two.end()
     one.ok("message", "send", "--text", "waits at the broker")
     wait_until(lambda: broker_has_answered(one), "the broker has it")

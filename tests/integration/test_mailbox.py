@@ -134,10 +134,11 @@ def test_a_message_is_sent_and_handed_over_in_one_step(fleet: list[Gateway]) -> 
 
 def test_a_silent_members_messages_go_through_its_mailbox(fleet: list[Gateway]) -> None:
     post, laptop, shed = fleet
+    wait_until(lambda: not any(each.queued() for each in fleet), "nothing else waits")
     shed.kill()
     laptop.ok("message", "send", "--text", "once", "--to", shed.author)
-    wait_until(lambda: _kept(post) == 1, "three retries in vain")
-    assert any(each["kept_by"] for each in laptop.json("status")["queues"])
+    wait_until(lambda: _kept(post) == 1, "three retries in vain", idle_s=120.0)
+    wait_until(lambda: any(each["kept_by"] for each in laptop.json("status")["queues"]), "the laptop has heard of it")
     shed.start("run", "--no-sensors")
     taken: list[str] = []
     wait_until(lambda: _take(shed, taken) == ["once"], "it has come")
